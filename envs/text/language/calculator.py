@@ -7,6 +7,7 @@ Levels: a sum, difference or product in digits; the same in words; two operation
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import product
 from typing import Self
 
 from ...computer.draws import SeededDraws
@@ -77,9 +78,9 @@ class Calculator(Puzzle):
         if found := expression(text):
             return self._compute(found)
         match numbers(text):
-            case [number] if number == self.answer:
+            case [Fraction() as number] if number == self.answer:
                 return self, Reply(f"{shown(number)} is right!", verdict=True)
-            case [number]:
+            case [Fraction() as number]:
                 return self, Reply(f"{shown(number)} is wrong. {self.question}", {"wrong": WRONG_REWARD})
         return self, Reply(f"Write an expression or a number. {self.question}", valid=False)
 
@@ -98,8 +99,13 @@ class Calculator(Puzzle):
         return shown(self.answer) if self.computed else self.solution
 
     def actions(self) -> list[str]:
-        """Return the expression, and the last result as the answer."""
-        return [self.solution] if self.result is None else [self.solution, shown(self.result)]
+        """Return the expressions of the numbers of the question, these numbers, and the last result."""
+        operands = self.solution.split()[::2]
+        expressions = [
+            " ".join([operands[0], *(part for pair in zip(signs, operands[1:], strict=True) for part in pair)])
+            for signs in product("+-*", repeat=len(operands) - 1)
+        ]
+        return list(dict.fromkeys([*expressions, *operands, *([] if self.result is None else [shown(self.result)])]))
 
 
 class CalculatorEnv(LanguageEnv):

@@ -6,6 +6,7 @@ for the share of the numbers that the guesses ruled out.
 """
 
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Self
 
 from ...computer.draws import SeededDraws
@@ -62,7 +63,7 @@ class GuessNumber(Puzzle):
     def turn(self, text: str) -> tuple[Self, Reply]:
         """Compare the only number of the text with the secret."""
         match numbers(text):
-            case [guess] if self.low <= guess <= self.high and guess.denominator == 1:
+            case [Fraction() as guess] if self.low <= guess <= self.high and guess.denominator == 1:
                 return self._guessed(int(guess))
             case _:
                 return self, Reply(f"Write only a number. {self._request(shown=False)}", valid=False)

@@ -1,7 +1,8 @@
 """Read numbers, names and arithmetic from a sentence of a language model.
 
 The rule, the same in every environment: case, punctuation and code fences do not matter. An action counts if it names
-one thing: the same number or name may occur several times, two different ones make the action invalid.
+one thing: the same number or name may occur several times, two different ones make the action invalid. A word with a
+digit that is no readable number, such as ``1e3`` or ``12,34``, counts as another number.
 """
 
 import re
@@ -13,21 +14,44 @@ MAX_CHARS = 400
 """Longest action that is read; a longer one is invalid."""
 MAX_DIGITS = 15
 
-_NUMBER = re.compile(r"(?<![\w.,])-?(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(?:\.[0-9]+)?(?![\w]|[.,][0-9])")
+_JOINED = r"\w\u00ad\u0300-\u036f\u200b-\u200f\u2060\u20d0-\u20ff\ufe0f"
+"""Characters that continue a number: letters, digits, and marks that are invisible or drawn over it."""
+_NUMBER = re.compile(rf"(?<![\w.,])-?(?:[0-9]{{1,3}}(?:,[0-9]{{3}})+|[0-9]+)(?:\.[0-9]+)?(?![{_JOINED}]|[.,][0-9])")
 _FENCE = re.compile(r"```[\w-]*")
 
 
 def plain(text: str) -> str:
-    """Return the text in lower case, on one line, without the marks of code fences; empty if it is too long."""
+    """Return the text in lower case, without the marks of code fences and blank lines; empty if it is too long.
+
+    Full-width and styled characters are read as the usual ones and every dash as a minus sign. Superscripts and
+    fractions stay, because ``2\u2074`` is not 24.
+    """
     if len(text) > MAX_CHARS:
         return ""
-    return " ".join(_FENCE.sub(" ", unicodedata.normalize("NFKC", text)).casefold().split())
+    usual = "".join(map(_usual, unicodedata.normalize("NFC", text)))
+    lines = (" ".join(line.split()) for line in _FENCE.sub(" ", usual).casefold().split("\n"))
+    return "\n".join(line for line in lines if line)
 
 
-def numbers(text: str) -> list[Fraction]:
-    """Return the different numbers of a plain text, in order: ``1,692`` and ``1692.`` are 1692."""
+def _usual(char: str) -> str:
+    if char == "\u2212" or unicodedata.category(char) == "Pd":
+        return "-"
+    styled = unicodedata.decomposition(char).startswith(("<wide>", "<narrow>", "<font>"))
+    return unicodedata.normalize("NFKC", char) if styled else char
+
+
+def numbers(text: str) -> list[Fraction | str]:
+    """Return the different numbers of a plain text: ``1,692`` and ``1692.`` are 1692.
+
+    Numbers that cannot be read, or have too many digits, follow as their words.
+    """
     found = [match.replace(",", "") for match in _NUMBER.findall(text)]
-    return list(dict.fromkeys(Fraction(each) for each in found if len(each) <= MAX_DIGITS))
+    read = [Fraction(each) for each in found if len(each) <= MAX_DIGITS]
+    long = [each for each in found if len(each) > MAX_DIGITS]
+    odd = [
+        word for word in _NUMBER.sub(" ", text).split() if any(unicodedata.category(each)[0] == "N" for each in word)
+    ]
+    return list(dict.fromkeys([*read, *long, *odd]))
 
 
 def names(text: str, forms: Mapping[str, Sequence[str]]) -> list[str]:

@@ -7,6 +7,7 @@ answer.
 """
 
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Self
 
 from ...computer.draws import SeededDraws
@@ -91,7 +92,7 @@ class TableLookup(Puzzle):
         found, row = numbers(text), names(text, {row: (row, f"{row}s") for row in self.rows})
         if found == [self.answer]:
             return self, Reply(f"{self.answer} is right!", verdict=True)
-        if len(found) == 1:
+        if len(found) == 1 and isinstance(found[0], Fraction):
             return self, Reply(f"{found[0]} is wrong.{again}", {"wrong": WRONG_REWARD})
         if found or len(row) != 1:
             return self, Reply(f"Write the name of a row or a number.{again}", valid=False)

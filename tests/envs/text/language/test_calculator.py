@@ -1,10 +1,11 @@
 """``turnwise/Calculator-v0``: expressions in sentences, exact results, rewards."""
 
+import random
 from fractions import Fraction
 
 import pytest
 from turnwise.envs.text.language.arithmetic import NotComputable, compute, expression, shown
-from turnwise.envs.text.language.calculator import Calculator
+from turnwise.envs.text.language.calculator import Calculator, CalculatorEnv
 from turnwise.envs.text.language.reading import plain
 
 
@@ -31,6 +32,10 @@ from turnwise.envs.text.language.reading import plain
         ("The answer is 11. 347 - 589", "347 - 589"),
         ("347 + 589. 936", "347 + 589"),
         ("2 ** 9", "2 ** 9"),
+        ("11\u00d712\u201413", "11*12-13"),
+        ("11\u00b712 + 13", "11*12 + 13"),
+        ("347 + 589\n936", "347 + 589"),
+        ("It is **347 + 589**, so 936", "347 + 589"),
         ("((24 + 13) * 2) - 1 = 73", "((24 + 13) * 2) - 1"),
         ("1. 936", ""),
         ("a + b", ""),
@@ -75,6 +80,25 @@ def test_values_are_shown_as_a_person_writes_them() -> None:
     assert [shown(Fraction(*each)) for each in ((936,), (-2,), (7, 2), (1, 3))] == ["936", "-2", "3.50", "0.33"]
 
 
+PARTS = [
+    *("10 000 + 5", "5 + 10 000", "2 + 3,45", "2 * 1e3", "2 * 3\u00b2", "2 + 3 * 4\u00b2", "2 * 3^2", "2^3 + 1 * 4"),
+    *(
+        "50% + 3 * 2",
+        "5 + 3%",
+        "\u221a4 * 4",
+        "5! + 3 * 2",
+        "2 * 3.4.5",
+        "2 * 3(4)",
+        "\u00bd + 3 * 2",
+        "12, 936 or 1e3",
+        "a + 3 * 2 + 5",
+        "\u00bd+3*2+5",
+    ),
+    *("936 or 1234567890123456", "93\u2076", "936 or 12,34"),
+]
+"""Texts of which only a part is a readable expression or number."""
+
+
 def puzzle() -> Calculator:
     return Calculator("What is 347 + 589?", "347 + 589")
 
@@ -99,8 +123,32 @@ def test_another_expression_is_computed_without_a_reward() -> None:
     assert (reply.text, dict(reply.parts)) == ("347 * 589 = 204383. What is 347 + 589?", {})
 
 
-@pytest.mark.parametrize("text", ["1 / 0", "7 +* 8", "two numbers: 5 and 6", "the sum"])
+@pytest.mark.parametrize("text", ["1 / 0", "7 +* 8", "two numbers: 5 and 6", "the sum", *PARTS])
 def test_other_texts_are_invalid(text: str) -> None:
-    after, reply = puzzle().turn(text)
+    after, reply = puzzle().turn(plain(text))
     assert (after, reply.valid, reply.verdict) == (puzzle(), False, None)
     assert reply.text.endswith("What is 347 + 589?")
+
+
+def test_a_minus_sign_of_typography_is_no_dash() -> None:
+    _, reply = puzzle().turn(plain("\u2212936"))
+    assert (reply.verdict, dict(reply.parts)) == (None, {"wrong": -0.1})
+
+
+def test_the_actions_do_not_show_the_solution() -> None:
+    asked = Calculator("", "11 * 12 - 13")
+    assert len([each for each in asked.actions() if expression(each)]) == 9
+    assert {"11 * 12 - 13", "11 - 12 * 13", "11 + 12 + 13", "11", "12", "13"} <= set(asked.actions())
+    assert asked.turn("11 + 12")[0].actions() == [*asked.actions(), "23"]
+
+
+@pytest.mark.parametrize("level", [1, 2, 3])
+def test_random_actions_seldom_succeed(level: int) -> None:
+    env, picks, successes = CalculatorEnv(level), random.Random(0), 0
+    for seed in range(300):
+        env.reset(seed=seed)
+        over = False
+        while not over:
+            _, _, over, _, info = env.step(picks.choice(env.valid_actions())[0])
+        successes += info["success"]
+    assert 0 < successes < 120

@@ -2,6 +2,7 @@
 
 import pytest
 from turnwise.envs.text.language.guess_number import GuessNumber, GuessNumberEnv
+from turnwise.envs.text.language.reading import plain
 
 
 def puzzle(level: int = 1) -> GuessNumber:
@@ -38,9 +39,11 @@ def test_a_guess_that_rules_nothing_out_is_valid_and_earns_nothing() -> None:
     assert (again, reply.valid, reply.parts, reply.verdict) == (after, True, {}, None)
 
 
-@pytest.mark.parametrize("text", ["33", "40", "36 or 37", "36.5", "-36", "thirty-six", ""])
+@pytest.mark.parametrize(
+    "text", ["33", "40", "36 or 37", "36.5", "-36", "\u221236", "3\u2076", "38 or 3e1", "38, 38th", "thirty-six", ""]
+)
 def test_anything_but_one_number_of_the_range_is_invalid(text: str) -> None:
-    after, reply = puzzle().turn(text)
+    after, reply = puzzle().turn(plain(text))
     assert (after, reply.valid, reply.verdict) == (puzzle(), False, None)
     assert reply.text == "Write only a number. Choose one number: 34, 35, 36, 37, 38, 39."
 

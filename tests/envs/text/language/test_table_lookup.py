@@ -1,6 +1,7 @@
 """``turnwise/TableLookup-v0``: rows, answers and rewards."""
 
 import pytest
+from turnwise.envs.text.language.reading import plain
 from turnwise.envs.text.language.table_lookup import TableLookup
 
 ROWS, COLUMNS, CELLS = ("lamp", "desk", "rug"), ("price", "stock"), ((12, 30), (85, 31), (40, 99))
@@ -48,7 +49,9 @@ def test_the_largest_value_needs_every_row_and_is_asked_once() -> None:
     assert puzzle.oracle() == "85"
 
 
-@pytest.mark.parametrize("text", ["lamp and desk", "85 or 12", "the table", "chair", ""])
+@pytest.mark.parametrize(
+    "text", ["lamp and desk", "85 or 12", "85 or 1e3", "desk 1,2", "the 2nd row, desk", "the table", "chair", ""]
+)
 def test_other_texts_are_invalid(text: str) -> None:
-    after, reply = cell().turn(text)
+    after, reply = cell().turn(plain(text))
     assert (after, reply.valid, reply.verdict) == (cell(), False, None)
