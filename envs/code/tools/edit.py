@@ -14,16 +14,18 @@ def edited(content: bytes, blocks: tuple[tuple[bytes, bytes], ...]) -> bytes:
 
     Old lines match whole lines, those that end with CRLF too, unless they contain a CR themselves. New lines then get
     the line end of the lines that they replace, and unchanged lines keep theirs. A file without a final newline keeps
-    none.
+    none, and a CR at its very end.
 
     Raises:
         NotApplied: old lines do not occur exactly once.
     """
-    ended = content.endswith(NEWLINE)
+    ended, cr = content.endswith(NEWLINE), content.endswith(b"\r")
     content = content if ended else content + NEWLINE
     for number, (old, new) in enumerate(blocks, 1):
         content = _replaced(content, _ended(old), _ended(new), f"the old text of block {number}")
-    return content if ended else content.removesuffix(NEWLINE).removesuffix(b"\r" if content.endswith(CRLF) else b"")
+    if ended:
+        return content
+    return content.removesuffix(CRLF if content.endswith(CRLF) and not cr else NEWLINE)
 
 
 def _replaced(content: bytes, old: bytes, new: bytes, what: str) -> bytes:

@@ -24,6 +24,12 @@ from turnwise.envs.code.tools.edit import NotApplied, edited
         (b"a\rb\nc\n", b"c\n", b"x\n", b"a\rb\nx\n"),
         ("a\u2028b\nc\x0b\n\x85\n".encode(), b"c\x0b\n", b"x\n", "a\u2028b\nx\n\x85\n".encode()),
         (b"\xff\nb\n", b"b\n", b"x\n", b"\xff\nx\n"),
+        (b"a\nb\r", b"a\n", b"x\n", b"x\nb\r"),
+        (b"a\r\nb\r", b"a\n", b"x\n", b"x\r\nb\r"),
+        (b"a\nb\r", b"b\n", b"x\n", b"a\nx\r"),
+        (b"a\nb\r", b"b\r", b"x\r", b"a\nx\r"),
+        (b"a\nb\r\r", b"a\n", b"x\n", b"x\nb\r\r"),
+        (b"a\r\nb", b"b\n", b"", b"a"),
     ],
 )
 def test_whole_lines_are_replaced(content: bytes, old: bytes, new: bytes, wanted: bytes) -> None:
