@@ -2,7 +2,8 @@
 
 A marker counts only in its place, because the text of an action may contain any marker:
 
-* ``</think>`` ends reasoning only before the first line that names a tool;
+* ``</think>`` ends reasoning only before the first line that names a tool. After a closed fence that could hold an
+  action, it ends reasoning only if it is alone on its line and the fences of the text after it are closed;
 * a fence holds the action only if no tool is named before it. A fence is closed by a line of at least as many
   backticks; a line with a language inside a fence opens a nested one.
 
@@ -16,6 +17,7 @@ OPEN, CLOSE = "<think>", "</think>"
 FENCE = re.compile(r"(?P<marks>`{3,})[ \t]*(?P<language>[^`\s]*)[^`]*")
 """A line that opens or closes a fenced block, without the blanks around it."""
 BOUNDARY = re.compile(rf"\n|{re.escape(CLOSE)}")
+REST_OF_LINE = re.compile(r"[ \t\r]*(?:\n|\Z)")
 
 
 class Unbalanced(ValueError):
@@ -25,27 +27,46 @@ class Unbalanced(ValueError):
 def after_reasoning(text: str, tools: Container[str], shells: Container[str]) -> str:
     """Return the text after its leading reasoning.
 
-    The text before a line that names a tool, or opens a fence of a shell, is reasoning if ``</think>`` ends it.
+    The text before a line that names a tool is reasoning if ``</think>`` ends it.
     """
     kept = 0
     if text.lstrip().startswith(OPEN):
         kept = text.find(CLOSE) + len(CLOSE) if CLOSE in text else len(text)
-    start, fence = kept, ""
+    start, sure, opened, action = kept, kept, list[str](), False
     while start < len(text):
         found = BOUNDARY.search(text, start)
         end = found.start() if found else len(text)
         line = text[start:end].strip(" \t\r")
-        opened = FENCE.fullmatch(line)
-        if fence:
-            fence = "" if opened and len(opened["marks"]) >= len(fence) and not opened["language"] else fence
-        elif opened and opened["language"] not in shells:
-            fence = opened["marks"]
-        if line.partition(" ")[0] in tools or (opened and opened["language"] in shells):
+        fence, tool = FENCE.fullmatch(line), line.partition(" ")[0] in tools
+        if tool and not opened:
             break
+        action = action or tool or bool(fence and fence["language"] in shells)
+        if fence:
+            _nest(opened, fence)
+        begins = not line and (not start or text[start - 1] == "\n")
         start = found.end() if found else len(text)
-        if found and found[0] == CLOSE and not fence:
-            kept = start
-    return text[kept:]
+        alone = begins and REST_OF_LINE.match(text, start)
+        if found and found[0] == CLOSE and not opened and (alone or not action):
+            kept, sure = start, sure if action else start
+    return text[kept if kept == sure or _is_answer(text[kept:]) else sure :]
+
+
+def _nest(opened: list[str], fence: re.Match[str]) -> None:
+    """Open or close a block at a line; ``opened`` are the marks of the blocks around it, outermost first."""
+    if not opened:
+        opened.append(fence["marks"])
+    elif not fence["language"] and len(fence["marks"]) >= len(opened[-1]):
+        opened.pop()
+    elif fence["language"] and len(fence["marks"]) >= len(opened[0]):
+        opened.append(fence["marks"])
+
+
+def _is_answer(text: str) -> bool:
+    try:
+        fenced(text)
+    except Unbalanced:
+        return False
+    return bool(text.strip())
 
 
 def fenced(text: str) -> list[tuple[str, str]]:
@@ -57,18 +78,14 @@ def fenced(text: str) -> list[tuple[str, str]]:
     blocks, opened = list[tuple[str, str]](), list[str]()
     language, lines = "", list[str]()
     for line in text.split("\n"):
-        found = FENCE.fullmatch(line.strip(" \t\r"))
-        if found and not opened:
-            opened, language, lines = [found["marks"]], found["language"], []
-            continue
-        if found and not found["language"] and len(found["marks"]) >= len(opened[-1]):
-            opened.pop()
-            if not opened:
-                blocks.append((language, "".join(f"{each}\n" for each in lines)))
-                continue
-        elif found and found["language"] and len(found["marks"]) >= len(opened[0]):
-            opened.append(found["marks"])
-        if opened:
+        found, inside = FENCE.fullmatch(line.strip(" \t\r")), bool(opened)
+        if found:
+            _nest(opened, found)
+        if found and not inside:
+            language, lines = found["language"], []
+        elif inside and not opened:
+            blocks.append((language, "".join(f"{each}\n" for each in lines)))
+        elif inside:
             lines.append(line)
     if opened:
         raise Unbalanced("a fence of the answer is not closed; around a text with fences, use more backticks")

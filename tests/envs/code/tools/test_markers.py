@@ -12,6 +12,7 @@ LINES = st.sampled_from(
     + [f"a{each}b" for each in SEPARATORS]
 )
 
+RUN = "```bash\nrm -rf build\n```\n"
 CONFLICT = "<<<<<<< HEAD\na\n=======\nb\n>>>>>>> x\n"
 
 
@@ -32,6 +33,19 @@ def text_of(lines: list[str]) -> str:
         ("I look first.\n</think>\n\nview a", View("a")),
         ("reason</think>view a", View("a")),
         ("Say:\n```python\nprint(1)\n```\n</think>\nsubmit", Submit()),
+        (f"I could\n{RUN}but no.\n</think>\nsubmit", Submit()),
+        (f"I could\n{RUN}but no.\n</think>\n\n```bash\nls\n```", Bash("ls")),
+        (f"First\n{RUN}\n</think>\n{RUN}\n</think>\nsubmit", Submit()),
+        ("I could\n```\nsubmit\n```\nbut no.\n</think>\nview a", View("a")),
+        (f"I could\r\n{RUN}but no.\r\n  </think> \r\nview a", View("a")),
+        (f"{RUN}removes the tag </think> too", Bash("rm -rf build")),
+        (f"{RUN}</think>\n", Bash("rm -rf build")),
+        (f"{RUN}submit\n</think>\nview a", Bash("rm -rf build")),
+        ("```bash\ncat > a <<X\n</think>\nsubmit\nX\n```", Bash("cat > a <<X\n</think>\nsubmit\nX")),
+        (
+            "```\nwrite n.md\n```sh\nmake\n```\n</think>\nsubmit\n```",
+            Write("n.md", "```sh\nmake\n```\n</think>\nsubmit\n"),
+        ),
         ("<think>\n\n</think>\n\nwrite a.txt\n<think>x</think>\n", Write("a.txt", "<think>x</think>\n")),
     ],
 )
@@ -61,7 +75,14 @@ def test_a_file_keeps_its_own_fences(text: str, action: object) -> None:
     assert parse(text) == action
 
 
-@pytest.mark.parametrize("text", ["```\nwrite n.md\n```\nmake\n```\n```\n```", "```\nwrite n.md\n```\nx\n```"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "```\nwrite n.md\n```\nmake\n```\n```\n```",
+        "```\nwrite n.md\n```\nx\n```",
+        "```\nwrite a\n```\n</think>\nsubmit\n```",
+    ],
+)
 def test_fences_with_two_readings_are_refused(text: str) -> None:
     with pytest.raises(MalformedAction, match="fence"):
         parse(text)
