@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from ..computer.calls import (
     Action,
     Dialect,
+    Invalid,
     InvalidAction,
     coordinate,
     lines,
@@ -69,6 +70,8 @@ def _fill(bid: Any, value: Any) -> dict[str, Any]:
 
 def _select_option(bid: Any, options: Any) -> dict[str, Any]:
     chosen = options if isinstance(options, list | tuple) else [options]
+    if not chosen:
+        raise Invalid('select_option needs one option at least, for example select_option(3, "option")')
     return {"id": number(bid), "options": [string(option) for option in chosen]}
 
 

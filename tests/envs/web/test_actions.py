@@ -111,6 +111,13 @@ def test_a_second_button_is_invalid(text: str) -> None:
     assert parse(text) == InvalidAction(f"invalid arguments; usage: {USAGE['click']}")
 
 
+@pytest.mark.parametrize("text", ["select_option(3, [])", "select_option(3, ())", "select_option(3, options=[])"])
+def test_no_option_is_invalid(text: str) -> None:
+    parsed = parse(text)
+    assert isinstance(parsed, InvalidAction)
+    assert parsed.message.startswith("select_option needs one option at least")
+
+
 @pytest.mark.parametrize("text", ["fill(5, text)", "fill(5)"])
 def test_wrong_arguments_print_the_usage(text: str) -> None:
     assert parse(text) == InvalidAction('invalid arguments; usage: fill(3, "text")')
