@@ -68,11 +68,15 @@ def in_fresh_sandbox(
             try:
                 return judge(box, judged_until)
             except (SandboxBroken, SandboxLost, NodeLost) as error:
-                if first is not None:
-                    if isinstance(first, SandboxBroken) and isinstance(error, SandboxBroken):
-                        return None
+                if first is None:
+                    first = error
+                elif not isinstance(error, SandboxBroken):
                     raise
-                first = error
+                elif isinstance(first, SandboxBroken):
+                    return None
+                else:
+                    # The loss counts: an error that counts as an outcome of the agent would end its episode with 0.
+                    raise first from error
     if first is not None and not isinstance(first, SandboxBroken):
         raise first
     return None
