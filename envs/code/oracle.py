@@ -7,6 +7,7 @@ text or have no final newline, for odd names, for modes and for links.
 import base64
 import os
 import shlex
+from dataclasses import replace
 
 from ...sandbox import Entry, Kind, Tree
 from .task import Change, changed
@@ -21,8 +22,9 @@ WRITABLE = 0o200
 
 def next_action(current: Tree, workspace: Tree, solution: Change) -> str:
     """Return the next action towards ``workspace`` changed by ``solution``; ``submit`` if nothing is left to do."""
-    wanted = changed(workspace, solution)
-    for path in sorted(workspace.entries.keys() & current.entries.keys() - wanted.entries.keys()):
+    wanted, current = _by_first_name(changed(workspace, solution)), _by_first_name(current)
+    kept = wanted.entries.keys() | (wanted.folders & current.folders)
+    for path in sorted(workspace.entries.keys() & current.entries.keys() - kept):
         return _script(f"rm -rf -- {_quoted(path)}")
     for path, entry in sorted(wanted.entries.items()):
         before = current.entries.get(path)
@@ -31,6 +33,34 @@ def next_action(current: Tree, workspace: Tree, solution: Change) -> str:
         if action := _step(path, before, entry):
             return action
     return "submit"
+
+
+def _by_first_name(tree: Tree) -> Tree:
+    """Return the tree in which each other name of a file refers to the first one in sorted order.
+
+    A tree refers to the first name that was read, and readers differ in their order. A name of a file that was changed
+    alone is no longer another name.
+    """
+    names = dict[str, list[str]]()
+    for path in sorted(tree.entries):
+        names.setdefault(_referred(tree, path), []).append(path)
+    first = {path: same[0] for same in names.values() for path in same}
+    return Tree(
+        {
+            path: replace(entry, same_as=first[path] if first[path] != path else "")
+            for path, entry in tree.entries.items()
+        }
+    )
+
+
+def _referred(tree: Tree, path: str) -> str:
+    """Return the path that a name of a file refers to, its own if it is the only name or was changed alone."""
+    seen = {path}
+    while (other := tree.entries[path].same_as) not in seen:
+        if other not in tree.entries or not tree.entries[other].equals(tree.entries[path]):
+            break
+        seen.add(path := other)
+    return path
 
 
 def _step(path: str, before: Entry | None, entry: Entry) -> str:
@@ -43,8 +73,11 @@ def _step(path: str, before: Entry | None, entry: Entry) -> str:
             return ""
         return _script(f"{_parent(path)}ln -sfn -- {_quoted(entry.text)} {name}")
     if entry.kind is Kind.FILE:
+        first_name = before.same_as if before is not None else ""
         if entry.same_as:
-            return "" if before is not None and before.same_as else _script(f"ln -f -- {_quoted(entry.same_as)} {name}")
+            return "" if first_name == entry.same_as else _script(f"ln -f -- {_quoted(entry.same_as)} {name}")
+        if first_name:
+            return _script(f"rm -f -- {name}")
         if before is not None and before.content != entry.content and not before.mode & WRITABLE:
             return _script(f"chmod u+w -- {name}")
         if before is None or before.content != entry.content:
