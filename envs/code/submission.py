@@ -56,7 +56,8 @@ def collect_submission(box: SandboxLease, pristine: Tree, until: float) -> Submi
         tamper += _end_processes(box, until)
         tamper += _tampering_at_home(box, until)
         files = box.read_tree(".", timeout_s=left(until))
-        gone, ours = missing(files), pristine.entries.keys() | pristine.folders
+        changed = files.only(lambda path: files.entries[path] != pristine.entries.get(path))
+        gone, ours = missing(changed), pristine.entries.keys() | pristine.folders
         tamper += [f"not a readable file any more: {path}" for path in gone if path in ours]
         tamper += [f"a folder in place of a file: {path}" for path in files.folders if path in pristine]
         return Submission(files, tuple(tamper), tuple(line for path, line in gone.items() if path not in ours))
@@ -99,6 +100,5 @@ def missing(tree: Tree) -> dict[str, str]:
 
 
 def _leaves(path: str, target: str) -> bool:
-    if target.startswith("/"):
-        return not f"{posixpath.normpath(target)}/".startswith(f"{WORKSPACE}/")
-    return posixpath.normpath(posixpath.join(posixpath.dirname(path), target)).split("/")[0] == ".."
+    where = posixpath.normpath(posixpath.join(WORKSPACE, posixpath.dirname(path), target))
+    return not f"{where}/".startswith(f"{WORKSPACE}/")

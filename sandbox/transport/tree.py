@@ -46,6 +46,10 @@ class Entry:
         """Return a new file, executable if it begins with ``#!``."""
         return cls(Kind.FILE, content, PROGRAM_MODE if content.startswith(b"#!") else PLAIN_MODE)
 
+    def equals(self, other: "Entry") -> bool:
+        """Return whether two entries are equal; another name of the same file makes no difference."""
+        return (self.kind, self.content, self.mode) == (other.kind, other.content, other.mode)
+
     @property
     def text(self) -> str:
         """Return the target of a link, or the reason why the entry is lost."""
@@ -108,28 +112,32 @@ class Tree(Mapping[str, bytes]):
         """Return the tree of the entries whose paths pass."""
         return Tree({path: entry for path, entry in self.entries.items() if keep(path)})
 
-    def target(self, path: str) -> str | None:
-        """Return the path that an entry leads to through its links; None if that is outside or does not exist."""
-        left, at = path.split("/"), list[str]()
+    def target(self, path: str, folder: str) -> str | None:
+        """Return the path that an entry leads to through its links.
+
+        ``folder`` is the absolute path of the tree, by which a link may leave the tree and return. Return None if the
+        entry leads outside, leads through another folder outside, or leads to nothing.
+        """
+        top = folder.strip("/").split("/")
+        left, at = [*top, *path.split("/")], list[str]()
         for _ in range(LINKS_MAX):
             while left:
                 name = left.pop(0)
                 if name == "..":
-                    if not at:
-                        return None
-                    at.pop()
+                    del at[-1:]
                 elif name not in ("", "."):
                     at.append(name)
-                    entry = self.entries.get("/".join(at))
+                    if at[: len(top)] != top[: len(at)]:
+                        return None
+                    entry = self.entries.get("/".join(at[len(top) :]))
                     if entry is not None and entry.kind is Kind.LINK:
-                        if entry.text.startswith("/"):
-                            return None
-                        at.pop()
+                        at = [] if entry.text.startswith("/") else at[:-1]
                         left = entry.text.split("/") + left
                         break
             else:
-                found = "/".join(at)
-                return found if found in self.entries or found in self.folders or not found else None
+                found = "/".join(at[len(top) :])
+                exists = found in self.entries or found in self.folders or at == top
+                return found if exists else None
         return None
 
     def names(self) -> list[str]:

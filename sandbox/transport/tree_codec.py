@@ -49,7 +49,7 @@ def encode_tree(tree: Tree) -> tuple[list[Listed], bytes]:
         if entry.kind is Kind.LOST:
             continue
         first = tree.entries.get(entry.same_as)
-        same = first is not None and (first.kind, first.content, first.mode) == (entry.kind, entry.content, entry.mode)
+        same = first is not None and first.equals(entry)
         content = os.fsencode(entry.same_as) if same else entry.content
         listed.append((path, SAME if same else entry.kind.value, entry.mode, entry.mtime_ns or 0, len(content)))
         data.append(content)

@@ -12,6 +12,7 @@ from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 
 from ....sandbox import Entry, Kind, Tree
+from ....sandbox.sandbox import WORKSPACE
 from ....sandbox.transport.tree import parents
 from ..task import CodeTask, Files, changed
 
@@ -54,17 +55,18 @@ def sanitize(task: CodeTask, left: Files) -> SanitizedFiles:
     entries, refused = dict[str, Entry](), set[str]()
     tamper, left_out = list[str](), set[str]()
     scripts = _scripts_of_grading(task)
-    packages = {PurePosixPath(path).parent: path for path in submitted if "/__init__." in path}
+    packages = _packages(submitted)
     for path, entry in submitted.entries.items():
         before = pristine.entries.get(path)
-        if before is not None and _same(before, entry):
+        if before is not None and before.equals(entry):
             entries[path] = entry
         elif dropped := _dropped(path, pristine):
             left_out.add(f"not graded: {dropped}")
             if reason := forbidden(path, submitted.get(path, b""), submitted, pristine):
                 tamper.append(f"{reason}: {path}")
         elif entry.kind is Kind.FOLDER:
-            if path not in pristine.folders or not _protected(task, path):
+            instead = before is not None and _fixed(task, path)
+            if not instead and (path not in pristine.folders or not _protected(task, path)):
                 entries[path] = entry
         elif entry.kind is Kind.LOST:
             # No sandbox gets it, and a check of files must know of it.
@@ -87,9 +89,11 @@ def sanitize(task: CodeTask, left: Files) -> SanitizedFiles:
     return SanitizedFiles(graded, tuple(_encodable(tamper)), tuple(_encodable(sorted(left_out))))
 
 
-def _same(one: Entry, other: Entry) -> bool:
-    """Return whether two entries are equal; another name of the same file makes no difference."""
-    return (one.kind, one.content, one.mode) == (other.kind, other.content, other.mode)
+def _packages(tree: Tree) -> dict[PurePosixPath, str]:
+    """Return the name of the file or link that makes a folder a package, by folder."""
+    paths = [PurePosixPath(path) for path, entry in tree.entries.items() if entry.kind is not Kind.FOLDER]
+    markers = [path for path in paths if path.name.startswith("__init__.") and path.name.endswith(MODULE_SUFFIXES)]
+    return {path.parent: path.name for path in markers}
 
 
 def _fixed(task: CodeTask, path: str) -> bool:
@@ -105,19 +109,23 @@ def _forbidden_entry(
 ) -> str:
     """Return why a new or changed file or link is forbidden; a link counts as that to which it leads.
 
-    ``packages`` are the files of ``tree`` that make a folder a package, by folder.
+    A link that leads to no entry of ``tree`` counts as a package, too: in a sandbox it may lead back to one, as
+    ``/proc/self/cwd/pkg``. ``packages`` are those of ``tree``.
     """
-    content = tree.get(path, b"")
+    content, names = tree.get(path, b""), [path]
     if tree.entries[path].kind is Kind.LINK:
-        target = tree.target(path)
+        target = tree.target(path, WORKSPACE)
         if PurePosixPath(path).name in (*SECTIONS, "pyproject.toml") and target not in tree:
             return "configuration of the test runner"
         content = tree.get(target or "", b"")
         # A link to a package is a package, whatever its name ends with.
-        marker = packages.get(PurePosixPath(target)) if target is not None else None
-        path = f"{path}/{PurePosixPath(marker).name}" if marker is not None else path
-    hides = _hides(path, scripts) if path not in pristine else ""
-    return hides or forbidden(path, content, tree, pristine)
+        if target is None:
+            names.append(f"{path}/__init__.py")
+        elif marker := packages.get(PurePosixPath(target)):
+            names = [f"{path}/{marker}"]
+    hides = any(_hides(name, scripts) for name in names if name not in pristine)
+    reasons = (forbidden(name, content, tree, pristine) for name in names)
+    return "replaces a module" if hides else next(filter(None, reasons), "")
 
 
 def tampering_outside(tree: Tree) -> tuple[str, ...]:
@@ -190,13 +198,13 @@ def _scripts_of_grading(task: CodeTask) -> frozenset[str]:
     return frozenset(path.removesuffix(".py") for path in (*fixed, *written) if path.endswith(".py"))
 
 
-def _hides(path: str, scripts: frozenset[str]) -> str:
-    """Return ``replaces a module`` if Python imports the file in place of one of the scripts; else nothing."""
+def _hides(path: str, scripts: frozenset[str]) -> bool:
+    """Return whether Python imports the file in place of one of the scripts."""
     if not path.endswith(MODULE_SUFFIXES):
-        return ""
+        return False
     module, folder = _module(PurePosixPath(path))
     script = str(folder / module)
-    return "replaces a module" if script in scripts and path != f"{script}.py" else ""
+    return script in scripts and path != f"{script}.py"
 
 
 def _protected(task: CodeTask, path: str) -> str:

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 
-from ....sandbox import ExecResult, FileError, Kind, SandboxError, SandboxLease, Tree, lease
+from ....sandbox import Entry, ExecResult, FileError, Kind, SandboxError, SandboxLease, Tree, lease
 from ..deadlines import left
 from ..fresh_sandbox import FILE_TIMEOUT_S, LEASE_TIMEOUT_S, in_fresh_sandbox
 from ..task import CodeTask, changed
@@ -186,10 +186,12 @@ def _test_file_changes(box: SandboxLease, folder: str, hidden: Tree, timeout_s: 
         after = box.read_tree(folder, timeout_s=timeout_s)
     except FileError:
         return ["the tests were removed"]
-    same = _without_folders(after) == _without_folders(hidden)
+    found, wanted = _compared(after), _compared(hidden)
+    same = found.keys() == wanted.keys() and all(found[path].equals(entry) for path, entry in wanted.items())
     return [] if same else ["the tests were changed while they ran"]
 
 
-def _without_folders(tree: Tree) -> Tree:
-    """Return the tree without its folders and caches."""
-    return tree.only(lambda path: tree.entries[path].kind is not Kind.FOLDER and "__pycache__" not in path)
+def _compared(tree: Tree) -> dict[str, Entry]:
+    """Return the entries of a tree by path, without its folders and caches."""
+    entries = tree.entries.items()
+    return {path: entry for path, entry in entries if entry.kind is not Kind.FOLDER and "__pycache__" not in path}

@@ -112,6 +112,51 @@ def test_a_script_of_the_grading_is_not_hidden_by_a_package(path: str) -> None:
     assert len(found.tamper) == 1
 
 
+BODY = Entry.file(b"twice = lambda x: 2 * x")
+PACKAGE = {"pkg/__init__.py": BODY, "pkg/__init__.txt": BODY}
+
+
+def link(target: str) -> Entry:
+    return Entry(Kind.LINK, target.encode())
+
+
+WAYS = (
+    "pkg ./pkg /workspace/pkg ../workspace/pkg //workspace/./pkg other top/pkg /workspace/top/pkg linked "
+    "/proc/self/cwd/pkg ../proc/self/cwd/pkg /usr/../workspace/pkg /bin/../../workspace/pkg"
+)
+
+
+@pytest.mark.parametrize("target", WAYS.split())
+@pytest.mark.parametrize("name", ["judge", "driver", "json", "lib/fixed"])
+def test_a_link_to_a_package_is_that_package_on_any_way(name: str, target: str) -> None:
+    more = {"other": link("/workspace/pkg"), "top": link("/workspace"), "linked/__init__.py": link("../mine.py")}
+    target = target if target.startswith("/") or "/" not in name else f"../{target}"
+    left = {**TASK.workspace.entries, **PACKAGE, **more, "mine.py": BODY}
+    found = sanitize(TASK, Tree({**left, name: link(target)}))
+    assert found.files.entries == left
+    assert found.tamper in ((f"replaces a module: {name}",), (f"protected: {name}",))
+
+
+def test_a_link_to_the_work_folder_is_a_package_if_that_is_one() -> None:
+    left = {**TASK.workspace.entries, "judge": link(".")}
+    assert sanitize(TASK, Tree(left)).tamper == ()
+    assert sanitize(TASK, Tree({**left, "__init__.py": BODY})).tamper == ("replaces a module: judge",)
+
+
+@pytest.mark.parametrize("target", ["/workspace/pkg", "../workspace/pkg", "/usr/share/x", "gone", "/workspace/lib"])
+def test_a_link_of_another_name_is_kept(target: str) -> None:
+    left = Tree({**TASK.workspace.entries, **PACKAGE, "mine": link(target), "data.csv": link(target)})
+    assert sanitize(TASK, left).files == left
+    assert sanitize(TASK, left).tamper == ()
+
+
+@pytest.mark.parametrize("target", ["a", "/workspace/a", "../workspace/a"])
+def test_a_linked_configuration_is_judged_by_its_content(target: str) -> None:
+    for content, tamper in ((b"[tox]", ()), (b"[pytest]", ("configuration of the test runner: tox.ini",))):
+        left = Tree({**TASK.workspace.entries, "a": Entry.file(content), "tox.ini": link(target)})
+        assert sanitize(TASK, left).tamper == tamper
+
+
 @pytest.mark.parametrize("path", ["driver.py", "sub/judge.py", "fixed.py", "judges/__init__.py"])
 def test_a_module_of_another_place_is_kept(path: str) -> None:
     assert path in sanitize(TASK, {**TASK.workspace, path: b""}).files

@@ -14,6 +14,7 @@ from turnwise.envs.code.task_folder import BadTask, load, read_tree
 from turnwise.envs.code.workspace_snapshot import pack
 from turnwise.sandbox import Entry, Kind, SandboxSpec, Tree, lease
 from turnwise.sandbox.transport.tree import parents
+from turnwise.tests.envs.code.small_task import FIXED, small_task
 
 SHOW = """
 import os, stat
@@ -157,6 +158,43 @@ def test_an_initial_file_that_cannot_be_read_is_tampering(any_sandboxes: str, ta
     ]
 
 
+def test_a_task_keeps_its_links_out_of_the_work_folder(any_sandboxes: str, tmp_path: Path) -> None:
+    folder = small_task(tmp_path / "add", hidden="")
+    (folder / "workspace/venv").mkdir()
+    (folder / "workspace/venv/python").symlink_to("/usr/bin/python3")
+    (folder / "workspace/data.csv").symlink_to("../../common/data.csv")
+    (folder / "task.toml").write_text(
+        'instruction = "Repair add."\n'
+        '[[case]]\ncall = "calc.add(20, 31)"\nreturns = "51"\n'
+        '[[case]]\ncall = "calc.add(410, 31)"\nreturns = "441"\n'
+    )
+    env = CodeEnv(folder=str(folder), tamper_cost=0.5)
+    for extra, reward, extras in (
+        ("true", 1.0, {}),
+        ("ln -sf ../../common/other.csv data.csv", 0.5, {"tamper": ["not a readable file any more: data.csv"]}),
+        ("ln -s ../workspace/calc.py back", 1.0, {}),
+    ):
+        env.reset(seed=0)
+        env.step(f"write calc.py\n{FIXED}")
+        env.step(f"bash\n{extra}")
+        _, found, _, _, info = env.step("submit")
+        assert (found, info["extras"]) == (reward, extras)
+    env.close()
+
+
+def test_names_of_one_file_in_hidden_tests_are_no_change(any_sandboxes: str, tmp_path: Path) -> None:
+    folder = small_task(tmp_path / "add")
+    (folder / "tests/unit").mkdir()
+    (folder / "tests/unit/__init__.py").write_text("")
+    os.link(folder / "tests/unit/__init__.py", folder / "tests/z_init.py")
+    env = CodeEnv(folder=str(folder))
+    env.reset(seed=0)
+    env.step(f"write calc.py\n{FIXED}")
+    _, reward, _, _, info = env.step("submit")
+    env.close()
+    assert (reward, info["extras"]) == (1.0, {})
+
+
 def test_git_history_of_the_task_is_kept(any_sandboxes: str, task: Path) -> None:
     git = task / "workspace/.git"
     git.mkdir()
@@ -226,6 +264,7 @@ TASK = CodeTask("links", "x", PRISTINE, protected=("tests/*",))
         ({"tests/test.py": Entry(Kind.FILE, b"1", 0o600)}, ["protected: tests/test.py"]),
         ({"tests/test.py/x": Entry.file(b"2")}, ["protected: tests/test.py/x", "removed: tests/test.py"]),
         ({"tests/empty": Entry(Kind.FOLDER)}, []),
+        ({"tests/test.py": Entry(Kind.FOLDER, b"", 0o755)}, ["removed: tests/test.py"]),
     ],
 )
 def test_a_link_is_judged_by_that_to_which_it_leads(entries: dict[str, Entry], tamper: list[str]) -> None:
@@ -242,8 +281,22 @@ def test_a_link_is_judged_by_that_to_which_it_leads(entries: dict[str, Entry], t
 
 
 def test_links_lead_to_places_in_the_tree_only() -> None:
-    links = {"up": "a/../a/./b", "out": "../a/b", "abs": "/a/b", "loop": "loop", "folder": "a", "deep": "folder/b"}
+    links = {
+        "up": "a/../a/./b",
+        "out": "../a/b",
+        "abs": "/a/b",
+        "loop": "loop",
+        "folder": "a",
+        "deep": "folder/b",
+        "back": "../w/a/b",
+        "whole": "//top/./w/folder/b",
+        "higher": "/../top/w/back",
+        "all": "../w",
+        "above": "..",
+        "through": "/usr/../top/w/a/b",
+    }
     tree = Tree({"a/b": Entry.file(b"x"), "none": link("c"), **{path: link(target) for path, target in links.items()}})
-    found = {path: tree.target(path) for path in tree.entries}
-    nowhere = dict.fromkeys(("out", "abs", "loop", "none"))
-    assert found == {"a/b": "a/b", "up": "a/b", "folder": "a", "deep": "a/b", **nowhere}
+    found = {path: tree.target(path, "/top/w") for path in tree.entries}
+    nowhere = dict.fromkeys(("out", "abs", "loop", "none", "above", "through"))
+    there = dict.fromkeys(("a/b", "up", "deep", "back", "whole", "higher"), "a/b")
+    assert found == {"folder": "a", "all": "", **there, **nowhere}
