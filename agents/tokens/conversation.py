@@ -67,6 +67,14 @@ class Chat:
         """Return the token ids of a turn that the policy did not sample, closed by the end-of-turn token."""
         return [*self.encoder.encode(text, {}, start=False), *self.stop_tokens[:1]]
 
+    def turn_text(self, tokens: Sequence[int]) -> str:
+        """Return the text of a turn, without control tokens and without the stop token that ends it.
+
+        A tokenizer that lists the stop token as an ordinary added token would decode it as text.
+        """
+        ended = bool(tokens) and tokens[-1] in self.stop_tokens
+        return self.encoder.decode(tokens[:-1] if ended else tokens)
+
     def turn_affixes(self, system: bool) -> TurnAffixes | None:
         """Return the text that the template puts around an observation; None if the template is not proven to only
         append."""
@@ -206,14 +214,14 @@ class Conversation:
         return self._context.copy()
 
     def text(self, tokens: Sequence[int]) -> str:
-        """Return the action that ``tokens`` spell, without control tokens."""
-        return self._chat.encoder.decode(tokens)
+        """Return the action that ``tokens`` spell, without control tokens and the stop token that ends them."""
+        return self._chat.turn_text(tokens)
 
     def _answer(self, tokens: Sequence[int]) -> list[int]:
         if len(self._turns) == len(self._observations):
             raise ValueError("no observation since the last turn: call `observe` before `act`")
         ids, mark = list(tokens), f"{self._mark}{self._count}"
-        self._turns.append(_Turn(ids, f"{mark}s\ue001", self._chat.encoder.decode(ids), f"{mark}e\ue001"))
+        self._turns.append(_Turn(ids, f"{mark}s\ue001", self._chat.turn_text(ids), f"{mark}e\ue001"))
         return ids
 
     def _observed(self, message: Message) -> Message:
@@ -283,9 +291,9 @@ class Conversation:
         low, high = 0, len(tokens)
         while low < high:
             middle = (low + high) // 2
-            if text.endswith(self._chat.encoder.decode(tokens[middle:])):
+            if text.endswith(self._chat.turn_text(tokens[middle:])):
                 high = middle
             else:
                 low = middle + 1
-        tail = self._chat.encoder.decode(tokens[low:])
+        tail = self._chat.turn_text(tokens[low:])
         return text[: len(text) - len(tail)], tokens[low:]

@@ -47,23 +47,28 @@ CONTROL = ["<|im_start|>", "<|im_end|>", "<|begin_of_text|>", "<|start_header_id
 CONTROL += ["<s>", "</s>", "[INST]", "[/INST]"]
 
 
+def new_chat(folder: Path, template: str, eos: str, *, plain: str = "") -> Chat:
+    """Return a chat on a small byte-level tokenizer, which lists ``plain`` as an added token that is no special one."""
+    backend = Tokenizer(models.BPE())
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    backend.decoder = decoders.ByteLevel()
+    control = [token for token in CONTROL if token != plain]
+    trainer = trainers.BpeTrainer(
+        vocab_size=400, special_tokens=control, initial_alphabet=pre_tokenizers.ByteLevel.alphabet()
+    )
+    backend.train_from_iterator(["click the lamp\n\nanswer 23 <think> why not </think>"] * 9, trainer)
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend, eos_token=eos, chat_template=template)
+    tokenizer.add_tokens(["<think>", "</think>", *([plain] if plain else [])])
+    tokenizer.save_pretrained(folder)
+    return Chat(folder)
+
+
 @pytest.fixture(scope="module")
 def chats(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Chat]:
-    """Return one chat per template, on a small byte-level tokenizer."""
-    chats = {}
-    for name, (template, eos) in TEMPLATES.items():
-        backend = Tokenizer(models.BPE())
-        backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-        backend.decoder = decoders.ByteLevel()
-        trainer = trainers.BpeTrainer(
-            vocab_size=400, special_tokens=CONTROL, initial_alphabet=pre_tokenizers.ByteLevel.alphabet()
-        )
-        backend.train_from_iterator(["click the lamp\n\nanswer 23 <think> why not </think>"] * 9, trainer)
-        tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend, eos_token=eos, chat_template=template)
-        tokenizer.add_tokens(["<think>", "</think>"])
-        folder = tmp_path_factory.mktemp(name)
-        tokenizer.save_pretrained(folder)
-        chats[name] = Chat(folder)
+    """Return one chat per template."""
+    chats = {
+        name: new_chat(tmp_path_factory.mktemp(name), template, eos) for name, (template, eos) in TEMPLATES.items()
+    }
     words = ["task", "find", "lamp", "click", "answer", "23"]
     chats["tiny"] = Chat(new_model(tmp_path_factory.mktemp("tiny") / "m", words, layers=1))
     return chats
@@ -372,3 +377,23 @@ def check_any_chat(chats: dict[str, Chat], data: st.DataObject, name: str, syste
 def stored(messages: list[Message]) -> list[Message]:
     """Return messages as they are read from the store."""
     return decode(encode(messages), {})
+
+
+@pytest.mark.parametrize("end", ["<|im_end|>", "</answer>"])
+@pytest.mark.parametrize("name", ["chatml", "reasoning"])
+def test_a_stop_token_that_is_no_special_token_ends_the_action(tmp_path: Path, name: str, end: str) -> None:
+    chat = new_chat(tmp_path, TEMPLATES[name][0].replace("<|im_end|>", end), "</s>", plain=end)
+    assert chat.encoder.decode(chat.stop_tokens[:1]) == end
+    conversation = chat.begin()
+    conversation.observe("task")
+    tokens = sampled_ids(chat, "<think> why not </think>click 23")
+    assert tokens[-1] == chat.stop_tokens[0]
+    for ids in (tokens, tokens[:-1]):
+        assert conversation.text(ids) == "<think> why not </think>click 23"
+    assert conversation.text(tokens[-1:]) == ""
+    assert conversation.text([*tokens, *tokens[-2:]]).endswith(f"click 23{end} 23")  # within a turn, it is text
+    message = act(conversation, tokens)
+    assert (message.tokens, message.mask) == (tokens, [1] * len(tokens))
+    conversation.observe("lamp")
+    expected = chat.template.render("", ["task", "lamp"], ["<think> why not </think>click 23"])
+    assert raw(chat, conversation.prompt()) == expected
