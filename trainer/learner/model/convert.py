@@ -47,7 +47,7 @@ def convert_gguf(file: Path, folder: Path) -> str:
         alone = Path(scratch) / "source"
         alone.mkdir()
         (alone / "model.gguf").symlink_to(file.resolve())
-        note = _convert(file, alone, fields, Path(scratch) / "model")
+        note = _convert(file, source, alone, fields, Path(scratch) / "model")
         (Path(scratch) / "model").rename(folder)
     return note
 
@@ -128,8 +128,8 @@ def _refuse_short(file: Path, weights: int, parent: Path) -> None:
         )
 
 
-def _convert(file: Path, alone: Path, fields: dict[str, Any], folder: Path) -> str:
-    """Write the folder of the model ``alone/model.gguf``; return a note, or nothing."""
+def _convert(file: Path, source: Any, alone: Path, fields: dict[str, Any], folder: Path) -> str:
+    """Write the folder of the model ``alone/model.gguf``, which is ``file``; return a note, or nothing."""
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GgufConfig
 
@@ -144,7 +144,16 @@ def _convert(file: Path, alone: Path, fields: dict[str, Any], folder: Path) -> s
             dtype=torch.float32,
             output_loading_info=True,
         )
-    except (ValueError, KeyError, TypeError, IndexError, NotImplementedError, RuntimeError, OSError) as error:
+    except (
+        ValueError,
+        KeyError,
+        TypeError,
+        IndexError,
+        NotImplementedError,
+        RuntimeError,
+        OSError,
+        ImportError,
+    ) as error:
         reason = str(error).partition("\n")[0]
         raise TurnwiseError(
             f"`{file}`: transformers cannot read it: {type(error).__name__}: {reason}. Use the model's folder in "
@@ -152,11 +161,18 @@ def _convert(file: Path, alone: Path, fields: dict[str, Any], folder: Path) -> s
         ) from error
     shapes = {name: tensor.shape for name, tensor in model.state_dict().items()}
     with torch.device("meta"):  # a load from a GGUF file compares no shapes
-        expected = {name: tensor.shape for name, tensor in type(model)(model.config).state_dict().items()}
+        empty = type(model)(model.config)
+    expected = {name: tensor.shape for name, tensor in empty.state_dict().items()}
     if wrong := sorted(loading["missing_keys"] | {name for name in expected if shapes.get(name) != expected[name]}):
         raise TurnwiseError(
             f"`{file}` lacks {len(wrong)} tensors of the model, or has them in another shape: {', '.join(wrong[:3])}. "
             "Use the model's folder in safetensors"
+        )
+    names = [tensor.name for tensor in source.tensors]
+    if dropped := sorted(loading["unexpected_keys"]) or _dropped(names, str(fields["general.architecture"]), empty):
+        raise TurnwiseError(
+            f"`{file}` has {len(dropped)} tensors that transformers does not read: {', '.join(dropped[:3])}. Use the "
+            "model's folder in safetensors"
         )
     note = _set_pre_tokenizer(tokenizer, fields)
     ends = [fields.get(f"tokenizer.ggml.{name}_token_id") for name in ("eos", "eot", "eom")]
@@ -165,6 +181,30 @@ def _convert(file: Path, alone: Path, fields: dict[str, Any], folder: Path) -> s
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return note
+
+
+def _dropped(names: list[str], architecture: str, model: Any) -> list[str]:
+    """Return the tensors of a file that `transformers` leaves out of the model without a word.
+
+    Args:
+        names: of the tensors in the file.
+        model: of the same class and sizes, with or without weights.
+    """
+    from transformers.integrations.gguf.utils import is_gguf_arch_supported
+    from transformers.modeling_gguf_pytorch_utils import (
+        TENSOR_PROCESSORS,
+        TensorProcessor,
+        get_gguf_hf_weights_map,
+    )
+
+    if is_gguf_arch_supported(architecture):  # a newer reader, which lists them itself
+        return []
+    read = get_gguf_hf_weights_map(model, TENSOR_PROCESSORS.get(architecture, TensorProcessor)(config={}))
+    # Stacked experts are mapped without their suffix.
+    experts = {f"{name}.weight" for name in read if name.endswith("_exps")}
+    return sorted(
+        name for name in names if name not in read and name not in experts and not name.startswith(SCALED_ROTARY)
+    )
 
 
 def _set_pre_tokenizer(tokenizer: Any, fields: dict[str, Any]) -> str:

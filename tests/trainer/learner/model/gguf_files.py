@@ -36,11 +36,14 @@ def small_llama(*, tied: bool = False) -> Any:
     return LlamaForCausalLM(config).eval()
 
 
-def write_gguf(path: Path, model: Any, *, without: str = "", arch: str = "llama", **fields: Any) -> Path:
+def write_gguf(
+    path: Path, model: Any, *, without: str = "", arch: str = "llama", more: tuple[str, ...] = (), **fields: Any
+) -> Path:
     """Write a model as a GGUF file; ``fields`` replace or, with None, remove fields, dots written as ``__``.
 
     Args:
         without: name of a tensor to leave out.
+        more: names of further tensors, of one row.
     """
     config = model.config
     writer = GGUFWriter(path, arch)
@@ -77,6 +80,8 @@ def write_gguf(path: Path, model: Any, *, without: str = "", arch: str = "llama"
     for name, tensor in tensors(model).items():
         if name != without:
             writer.add_tensor(name, np.ascontiguousarray(tensor.detach().numpy()))
+    for name in more:
+        writer.add_tensor(name, np.ones(config.hidden_size, dtype=np.float32))
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
