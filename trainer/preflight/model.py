@@ -11,9 +11,10 @@ from ...agents.tokens.encoding import Encoder, load_tokenizer
 from ...agents.weights.adapter_folder import ADAPTER_CONFIG, ADAPTER_WEIGHTS, base_model, is_adapter
 from ...errors import TurnwiseError
 from ...process.start import absolute
+from ...user_files import MAX_JSON_BYTES, open_regular_file, read_regular_file
 from ..config.schema import RunConfig
 from ..learner.model.loading import refuse_damaged, refuse_incomplete
-from ..learner.model.supported import read_config, refuse_unsupported, refuse_unsupported_config
+from ..learner.model.supported import read_config, refuse_quantized, refuse_unsupported, refuse_unsupported_config
 from ..planning.model_source import config_of
 from .token_ids import refuse_foreign_ids, refuse_foreign_special_ids
 
@@ -27,6 +28,20 @@ SETTINGS = (
     ADAPTER_CONFIG,
 )
 """Files of a model folder that hold one JSON object each, if they are there."""
+LENGTHS = (
+    "max_position_embeddings",
+    "n_positions",
+    "max_seq_len",
+    "seq_length",
+    "model_max_length",
+    "max_target_positions",
+    "max_sequence_length",
+    "max_seq_length",
+    "seq_len",
+)
+"""Keys of ``config.json`` by which vLLM limits a sequence: to the smallest, or to ``model_max_length``."""
+READ = ("*.json", "*.jinja", "*.txt", "*.model", "*.safetensors", "additional_chat_templates/*.jinja")
+"""Patterns of the files of a model folder that the libraries open."""
 
 
 def refuse_untrainable_model(config: RunConfig, model: Path) -> None:
@@ -98,6 +113,7 @@ def refuse_unusable(model: Path, key: str, max_context: int, *, trains: bool = F
     folder = base_model(model)
     refuse_broken_settings(folder)
     config = refuse_unsupported(folder, key) if trains else read_config(folder, key)
+    refuse_quantized(config, str(folder), key)
     refuse_short_positions(config, str(folder), key, max_context)
     refuse_foreign_special_ids(folder, config)
     refuse_incomplete(folder)
@@ -127,43 +143,61 @@ def refuse_short_positions(config: Any, model: str, key: str, max_context: int) 
         config: of the model, as `transformers` reads it.
 
     Raises:
-        TurnwiseError: as above.
+        TurnwiseError: as above, or a limit is no number.
     """
+    limits = _limits(config)
+    if wrong := {
+        name: one for name, one in limits.items() if isinstance(one, bool) or not isinstance(one, int | float)
+    }:
+        name, value = next(iter(wrong.items()))
+        raise TurnwiseError(f"`{key}`: `{name}` in the config.json of {model} is {value!r}, no number: correct it")
     positions = positions_of(config)
     if positions is not None and max_context > positions:
+        name = "model_max_length" if limits.get("model_max_length") else min(limits, key=lambda one: limits[one])
         raise TurnwiseError(
             f"`horizon.max_context` is {max_context}, and {model} has {positions:.0f} positions "
-            f"(`max_position_embeddings` in its config.json): set `horizon.max_context` to at most {positions:.0f}, or "
+            f"(`{name}` in its config.json): set `horizon.max_context` to at most {positions:.0f}, or "
             f"`{key}` to a model with a longer context"
         )
 
 
 def positions_of(config: Any) -> float | None:
     """Return the longest sequence that vLLM serves of a model, in tokens; None if its configuration has no limit."""
-    positions = getattr(config, "max_position_embeddings", None)
-    if not isinstance(positions, int):
+    limits = _limits(config)
+    if not limits:
         return None
-    rope = getattr(config, "rope_parameters", None) or {}
+    text = config.get_text_config()
+    positions: float = limits.get("model_max_length") or min(limits.values())
+    rope = getattr(text, "rope_parameters", None) or {}
     kinds = [rope] if "rope_type" in rope else [one for one in rope.values() if isinstance(one, dict)]
     # The other stretched kinds state their positions after stretching.
     factors = [one.get("factor") or 1.0 for one in kinds if one.get("rope_type") in ("linear", "dynamic")]
     scaled = positions * max(factors, default=1.0)
-    return positions if "gemma3" in config.model_type else scaled
+    return positions if "gemma3" in text.model_type else scaled
+
+
+def _limits(config: Any) -> dict[str, Any]:
+    """Return the limits on the length of a sequence in a configuration, by key."""
+    found = {name: getattr(config.get_text_config(), name, None) for name in LENGTHS}
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def refuse_broken_settings(folder: Path) -> None:
-    """Refuse a folder with a file of settings that is no JSON object.
+    """Refuse a folder with a file of settings that is no JSON object, or with a pipe or a device as one of its files.
 
     Raises:
         TurnwiseError: the message names the file.
     """
+    for file in sorted(one for pattern in READ for one in folder.glob(pattern)):
+        if file.exists() and not file.is_dir():
+            open_regular_file(file).close()
     for name in SETTINGS:
         file = folder / name
         if not file.exists():
             continue
         try:
-            content = json.loads(file.read_text("utf-8"))
-        except (OSError, ValueError, RecursionError) as error:
+            content = json.loads(read_regular_file(file, MAX_JSON_BYTES).decode("utf-8"))
+        except (ValueError, RecursionError) as error:
             raise TurnwiseError(f"`{file}` is not JSON ({error}): get it again") from error
         if not isinstance(content, dict):
             raise TurnwiseError(f"`{file}` holds no JSON object, but a {type(content).__name__}: get it again")

@@ -1,6 +1,7 @@
 """A model folder is refused before anything starts, in one line that names the file or key to change."""
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -170,6 +171,32 @@ def test_a_file_that_is_no_json_object_is_named(model: Path, name: str, content:
     assert f"model/{name}` " in refusal(model)
 
 
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    "name",
+    [
+        "config.json",
+        "tokenizer_config.json",
+        "chat_template.jinja",
+        "additional_chat_templates/tool.jinja",
+        "vocab.json",
+        "merges.txt",
+        "model.safetensors.index.json",
+    ],
+)
+def test_a_pipe_in_place_of_a_file_is_refused_without_a_wait(model: Path, name: str) -> None:
+    (model / name).parent.mkdir(exist_ok=True)
+    (model / name).unlink(missing_ok=True)
+    os.mkfifo(model / name)
+    assert f"`{model / name}` cannot be read: it is a pipe" in refusal(model)
+
+
+def test_a_quantized_model_is_refused_by_name_before_its_weights_are_read(model: Path) -> None:
+    edit(model, "config.json", quantization_config={"quant_method": "gptq", "bits": 4})
+    (model / "model.safetensors").unlink()
+    assert "cannot be used: its weights are quantized (`quantization_config`)" in refusal(model, trains=False)
+
+
 @pytest.mark.parametrize(
     "values",
     [
@@ -277,6 +304,33 @@ def test_fewer_positions_than_the_context_are_refused(model: Path) -> None:
 def test_positions_count_as_vllm_counts_them(rope: dict[str, Any], positions: int) -> None:
     config = AutoConfig.for_model("llama", **SMALL, rope_parameters={"rope_theta": 1e4, **rope})
     assert positions_of(config) == positions
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "n_positions",
+        "max_seq_len",
+        "seq_length",
+        "model_max_length",
+        "max_target_positions",
+        "max_sequence_length",
+        "max_seq_length",
+        "seq_len",
+    ],
+)
+def test_every_key_by_which_vllm_limits_a_sequence_counts(model: Path, name: str) -> None:
+    edit(model, "config.json", **{name: 32})
+    assert f"has 32 positions (`{name}` in its config.json)" in refusal(model, 33, trains=False)
+    refuse_unusable(model, "model.path", 32)
+    edit(model, "config.json", **{name: "32"})
+    assert f"`{name}` in the config.json of {model} is '32', no number" in refusal(model, 32)
+
+
+def test_a_length_of_the_model_comes_before_the_other_limits(model: Path) -> None:
+    edit(model, "config.json", model_max_length=256)
+    refuse_unusable(model, "model.path", 256)
+    assert "has 256 positions (`model_max_length` in its config.json)" in refusal(model, 257)
 
 
 def test_published_settings_of_sampling_reach_the_checkpoint(model: Path, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import torch
 from transformers import AutoModelForCausalLM, GenerationConfig
 from transformers.utils import logging
 
-from ....agents.weights.adapter_folder import base_model, is_adapter
+from ....agents.weights.adapter_folder import ADAPTER_WEIGHTS, base_model, is_adapter
 from ....errors import TurnwiseError
 from ...config.sections import LoraConfig
 from . import packed_attention as attention
@@ -69,7 +69,16 @@ def _load(folder: Path, **options: Any) -> Any:
             output_loading_info=True,
             **options,
         )
-    except (RuntimeError, ValueError, KeyError, TypeError, AttributeError, AssertionError, OSError) as error:
+    except (
+        RuntimeError,
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        AssertionError,
+        OSError,
+        ImportError,
+    ) as error:
         reason = str(error).strip().partition("\n")[0]
         if gaps := _gaps(names):
             reason = f"it lacks {_listed(gaps)}"
@@ -120,7 +129,7 @@ def refuse_damaged(files: Iterable[Path]) -> set[str]:
     """Return the names of the tensors in files of safetensors. Reads their headers only.
 
     Raises:
-        TurnwiseError: a file is missing or damaged, or holds numbers that are no weights.
+        TurnwiseError: a file is missing or damaged, holds numbers that are no weights, or holds a tensor of another.
     """
     from safetensors import SafetensorError, safe_open
 
@@ -134,6 +143,8 @@ def refuse_damaged(files: Iterable[Path]) -> set[str]:
         if odd := {name: kind for name, kind in types.items() if kind not in FLOATS and name.endswith(".weight")}:
             name, kind = min(odd.items())
             raise TurnwiseError(f"`{file}` holds `{name}` as {kind}, quantized: use the same model in bfloat16")
+        if twice := found & types.keys():
+            raise TurnwiseError(f"`{file}` holds {_listed(twice)}, as another shard does: get the files again")
         found |= types.keys()
     return found
 
@@ -142,14 +153,26 @@ def weight_files(folder: Path) -> list[Path]:
     """Return the files of a model's weights: one, or the shards that its index names.
 
     Raises:
-        TurnwiseError: there are none, the index cannot be read, or a shard that it names is missing.
+        TurnwiseError: there are none, the index cannot be read, a shard that it names is missing, or vLLM would read
+            other files.
     """
     single, index = folder / "model.safetensors", folder / "model.safetensors.index.json"
+    if single.is_file() and index.is_file():
+        raise TurnwiseError(
+            f"`{folder}` has `{single.name}` and `{index.name}`, which the learner and the engine would choose between "
+            "differently: delete the one that is not the model's"
+        )
     if single.is_file():
+        read = {single.name, ADAPTER_WEIGHTS}
+        if others := [file.name for file in folder.glob("*.safetensors") if file.name not in read]:
+            raise TurnwiseError(
+                f"`{folder}` has `{single.name}` and {_listed(others)}, and the engine would read them all: move "
+                "every other file of weights out of the folder"
+            )
         return [single]
     if not index.is_file():
-        others = any(folder.glob("*.safetensors"))
-        missing = "no `model.safetensors`, and no index of its shards" if others else "no weights in safetensors"
+        parts = any(folder.glob("*.safetensors"))
+        missing = "no `model.safetensors`, and no index of its shards" if parts else "no weights in safetensors"
         raise TurnwiseError(f"`{folder}` has {missing}: get its files again, or convert them")
     try:
         shards = sorted(set(json.loads(index.read_text("utf-8"))["weight_map"].values()))

@@ -62,14 +62,24 @@ def refuse_unsupported_config(config: Any, model: str, key: str) -> None:
             f"`transformers` that use its attention interface. Set `{key}` to a model of another family "
             "(`docs/models.md`)"
         )
-    if getattr(config, "quantization_config", None):
-        raise ModelNotSupported(
-            f"{name}: its weights are quantized (`quantization_config`). Set `{key}` to the same model in bfloat16"
-        )
+    refuse_quantized(config, model, key)
     if config.get_text_config() is not config:
         raise ModelNotSupported(
             f"{name}: it reads images or sound too, and turnwise trains policies that read text. Set `{key}` to a "
             "model of the family that reads text alone"
+        )
+
+
+def refuse_quantized(config: Any, model: str, key: str) -> None:
+    """Refuse a model whose weights are quantized: the learner cannot train them, and the checks cannot read them.
+
+    Raises:
+        ModelNotSupported: as above.
+    """
+    if getattr(config, "quantization_config", None):
+        raise ModelNotSupported(
+            f"`{key}`: {model} ({config.model_type}) cannot be used: its weights are quantized "
+            f"(`quantization_config`). Set `{key}` to the same model in bfloat16"
         )
 
 
