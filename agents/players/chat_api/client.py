@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Mapping, Sequence
+import re
 from random import uniform
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -15,19 +15,23 @@ from ....masking import scrubbed, without_secrets
 from ...errors import ContextOutgrown, EngineFailed, PolicyFailed
 from .proxies import is_loopback, named_proxy
 from .rejection import Rejection, requested_wait_s
-from .response import NotACompletion, completion_text, parse, server_error, shown
+from .response import NotACompletion, completion_text, error_in, parse, server_error, shown
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     import httpx
 
 MAX_BODY_BYTES = 2**24
 """Limit on a response, in bytes; a longer one is not read to its end."""
-MAX_RECONNECTIONS = 2
-"""Repetitions of a request whose connection failed, per text."""
+MAX_READ_CHARS = 2000
+"""Limit on the message of an error that is searched for its cause, in characters."""
+MAX_REPETITIONS = 2
+"""Repetitions of a request whose connection failed or whose response is no chat completion, per text."""
 CONNECT_TIMEOUT_S = 10.0
 FIRST_PAUSE_S = 0.5
 MAX_PAUSE_S = 15.0
-"""Pause before a request is repeated to a server that names none; it doubles up to the maximum."""
+"""Pause before a request is repeated to a server that names none, or a shorter one; it doubles up to the maximum."""
 JSON = {"Content-Type": "application/json", "Accept": "application/json"}
 PATH = "/chat/completions"
 
@@ -107,8 +111,9 @@ class ChatApi:
     async def text(self, messages: Sequence[Mapping[str, str]], **options: object) -> str:
         """Return the server's next message; ``options`` are further keys of the request.
 
-        The request is repeated, within the timeout, if the server asks to wait or the connection fails. A server that
-        rejects a conversation after its first turn rejects the turns in it: that is a failure of the policy.
+        The request is repeated, within the timeout, if the server asks to wait, the connection fails or the response is
+        no chat completion. A server that rejects a conversation after its first turn rejects the turns in it: that is a
+        failure of the policy, unless the server names another cause.
 
         Raises:
             ContextOutgrown: the conversation no longer fits the model's context.
@@ -119,7 +124,7 @@ class ChatApi:
         ends = monotonic() + self._timeout_s
         waiting = f"the model sent no complete answer within {self._timeout_s:g} s"
         begun = any(one["role"] == "assistant" for one in messages)
-        reconnections, pause_s, last = 0, FIRST_PAUSE_S, ""
+        repetitions, pause_s, last = 0, FIRST_PAUSE_S, ""
         while True:
             try:
                 async with asyncio.timeout(ends - monotonic()):
@@ -130,16 +135,24 @@ class ChatApi:
                 raise PolicyFailed(f"{self._shown}: {waiting}") from None
             except self._failures as error:
                 last = f"{type(error).__name__}: {error}"
-                if not isinstance(error, self._connection_failures) or reconnections == MAX_RECONNECTIONS:
+                if not isinstance(error, self._connection_failures) or repetitions == MAX_REPETITIONS:
                     raise self._failed(f"no message: {last}{self._through()}") from None
-                reconnections += 1
+                repetitions += 1
                 wait_s = None
             else:
-                rejection = self._rejection(status, headers, body, begun)
-                if rejection is None:
-                    return self._completion(body, begun)
-                last, wait_s = str(rejection), requested_wait_s(headers)
-            wait_s = pause_s * uniform(1, 1.5) if wait_s is None else wait_s  # noqa: S311 - spreads the load
+                try:
+                    rejection = self._rejection(status, headers, body, begun)
+                    if rejection is None:
+                        return self._completion(body)
+                    last, wait_s = str(rejection), rejection.wait_s
+                except NotACompletion as error:
+                    last = f"no message: {error}"
+                    if repetitions == MAX_REPETITIONS:
+                        raise self._failed(last) from None
+                    repetitions += 1
+                    wait_s = None
+            if wait_s is None or wait_s < FIRST_PAUSE_S:
+                wait_s = pause_s * uniform(1, 1.5)  # noqa: S311 - spreads the load
             if wait_s >= ends - monotonic():
                 left = max(0.0, ends - monotonic())
                 raise self._failed(
@@ -170,15 +183,14 @@ class ChatApi:
             value = parse(body)
         except NotACompletion:
             value = None
-        # Some routers return an error with the status 200 and put the status into its code.
-        is_error = isinstance(value, Mapping) and value.get("error") and not value.get("choices")
-        if 200 <= status < 300 and not is_error:
+        error = error_in(value)
+        if 200 <= status < 300 and error is None:
             return None
-        message, code, kind = server_error(value)
-        if 200 <= status < 300 and code.isdecimal():
-            status = int(code)
-        text = shown((message or body.decode(errors="replace")).encode(errors="replace"))
-        found = Rejection(status, self._clean(text), code, kind)
+        message, code, kind = server_error(value if error is None else error)
+        if 200 <= status < 300 and re.fullmatch(r"[1-5]\d\d", code):
+            status = int(code)  # some routers return an error with the status 200 and put the status into its code
+        text = shown((message or body.decode(errors="replace")).encode(errors="replace"), MAX_READ_CHARS)
+        found = Rejection(status, self._clean(text), code, kind, requested_wait_s(headers, text))
         if found.outgrown:
             raise ContextOutgrown(f"{self._shown}: the conversation no longer fits the model's context ({found})")
         if found.filtered:
@@ -187,22 +199,18 @@ class ChatApi:
             return found
         if 300 <= status < 400:
             raise self._failed(f"no message: {found}; it redirects to `{headers.get('location', '')}`")
-        if begun and status in (400, 422):
+        if begun and status in (400, 422) and not found.outside:
             raise PolicyFailed(f"{self._shown} rejected the conversation after its first turn ({found})")
         raise self._failed(f"no message: {found}{self._through() if status in (403, 407, 502) else ''}")
 
-    def _completion(self, body: bytes, begun: bool) -> str:
-        """Return the text of a successful response. Raises PolicyFailed or EngineFailed."""
+    def _completion(self, body: bytes) -> str:
+        """Return the text of a successful response. Raises PolicyFailed or NotACompletion."""
         try:
             if len(body) > MAX_BODY_BYTES:
                 raise PolicyFailed(f"the response is longer than {MAX_BODY_BYTES:,} bytes")
             return completion_text(parse(body))
         except PolicyFailed as error:
             raise PolicyFailed(f"{self._shown}: {self._clean(str(error))}") from None
-        except NotACompletion as error:
-            if begun:
-                raise PolicyFailed(f"{self._shown}: {self._clean(str(error))}") from None
-            raise self._failed(f"no message: {error}") from None
 
     def _failed(self, reason: str) -> EngineFailed:
         return EngineFailed(f"{self._shown} returned {self._clean(reason)}")

@@ -9,6 +9,8 @@ from math import isfinite
 from time import time
 from typing import TYPE_CHECKING
 
+from .response import shown
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -18,10 +20,16 @@ OUTGROWN_CODES = re.compile(
     re.IGNORECASE,
 )
 """Codes and types of OpenAI, LiteLLM, llama.cpp and Anthropic."""
+CONVERSATION = r"(prompt|inputs?|conversation|messages?|request|history|sequence|text)"
 OUTGROWN_WORDS = re.compile(
-    r"context.{0,40}(length|size|window|limit|exceed|overflow|shift)"
-    r"|(maximum|available|exceed|overflow|longer than).{0,60}context"
-    r"|(prompt|input|tokens?).{0,80}(exceed|longer than|greater than|too long|too large|must have less|must be <=)"
+    r"context(?! deadline).{0,40}(length|size|window|limit|exceed|overflow|shift)"
+    r"|(maximum|available|exceed|overflow|longer than).{0,60}context(?! deadline)"
+    rf"|\b{CONVERSATION}`?( \w+| \([^)]*\)){{0,3}} too long"
+    rf"|\b{CONVERSATION}( length| size| tokens?)?( is| are)? too large"
+    rf"|\b({CONVERSATION}[`']?( \w+)? (length|size)|length of (the |your )?{CONVERSATION}|tokens|token count)\b"
+    r".{0,60}(exceed|longer than|greater than|too long|too large|must be <=)"
+    rf"|\b{CONVERSATION}\b[^_:]{{0,40}}(more|less|fewer|longer|greater) than.{{0,30}}\d tokens\b"
+    rf"|\b{CONVERSATION}\b[^_:]{{0,40}}exceed.{{0,40}}\d tokens\b(?! per)"
     r"|too many.{0,20}tokens|too large for model|range of input length|max_model_len|session_len"
     r"|maximum.{0,30}(prompt|input|sequence|allowed|model|number of).{0,20}(length|tokens)"
     r"|(reduce|shorten).{0,40}(length|prompt|input|messages)"
@@ -29,25 +37,58 @@ OUTGROWN_WORDS = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 """Wordings of vLLM, OpenAI, llama.cpp, SGLang, TGI, TensorRT-LLM, LM Studio, Mistral, Gemini, Anthropic and xAI."""
-OUTGROWN_STATUSES = frozenset({400, 413, 422, 500})
-"""Statuses with which servers report it; 500 is that of old versions of llama.cpp."""
+OUTGROWN_STATUSES = frozenset({200, 400, 413, 422, 500})
+"""Statuses with which servers report it; 200 is that of a router that puts the error into the body."""
+OUTGROWN_500 = re.compile(r"context (size|length|window) (has been |was |is )?exceeded", re.IGNORECASE)
+"""Old versions of llama.cpp report it with status 500."""
 OUTGROWN_QUOTA = re.compile(r"request too large|must be reduced in order to run", re.IGNORECASE)
 """One request exceeds the limit on tokens per minute (OpenAI, Groq; status 429): it can never succeed."""
 FILTERED = re.compile(r"content[_ ](filter|policy|management)|safety|moderation", re.IGNORECASE)
-EXHAUSTED = re.compile(r"insufficient_quota|billing|exceeded your current quota|credit|payment", re.IGNORECASE)
-"""A limit that no wait within a turn lifts."""
+FILTERED_STATUSES = frozenset({200, 400, 403, 422})
+FILTERED_403 = re.compile(r"moderation", re.IGNORECASE)
+"""OpenRouter reports its moderation with status 403, with which a network reports its own filters too."""
+EXHAUSTED_CODES = re.compile(r"insufficient_quota|billing|insufficient_(credit|balance|funds)", re.IGNORECASE)
+EXHAUSTED_WORDS = re.compile(
+    r"insufficient_quota|billing|exceeded your current quota|credit|payment|insufficient (balance|funds)", re.IGNORECASE
+)
+"""A limit that no wait within a turn lifts. Servers use the same words beside a wait that does lift the limit."""
+BROKEN = re.compile(
+    r"api[ _-]?key|authentication|unauthorized|access token|bearer|credentials"
+    r"|(model|server|engine|worker|backend|process|runner)\b.{0,40}"
+    r"(crash|died|terminated|unloaded|not loaded|shutting down|unavailable|not found|does not exist)"
+    r"|out of memory|(CUDA|NCCL|HIP) error|internal (server )?error|failed to load|no models? loaded|bad gateway"
+    r"|^\s*<(!doctype|html)",
+    re.IGNORECASE | re.DOTALL,
+)
+"""Words about the key or the state of the server, and pages of a proxy: no conversation causes them."""
 RETRIED_STATUSES = frozenset({408, 425, 429, 502, 503, 504, 529})
 """Statuses after which the same request may succeed: too many requests, a restart, an overloaded server."""
+RETRIED_CODES = re.compile(
+    r"overloaded|rate_?limit|too_?many_?requests|(service|server|temporarily)_?unavailable|^unavailable$"
+    r"|resource_exhausted|server_busy",
+    re.IGNORECASE,
+)
+"""Codes and types with the same meaning, in an error that comes with another status."""
+WAIT = re.compile(
+    r"(?:try again|retry)(?:ing)? (?:in|after) "
+    r"(?P<wait>(?:\d+(?:\.\d+)? ?(?:hours?|min(?:ute)?s?|sec(?:ond)?s?|ms|[hms])\b ?"
+    r"|\d+(?:\.\d+)?(?:h|ms?|s)(?=\d))+)",
+    re.IGNORECASE,
+)
+"""The wait in the words of OpenAI and Groq (``try again in 1m2.5s``), Gemini (``retry in 33.1s``) and Azure."""
+UNITS_S = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """A response that is not a success: its status, and the message, the code and the type in its body."""
+    """A response that is not a success: its status, the message, the code and the type in its body, and its wait."""
 
     status: int
     message: str = ""
     code: str = ""
     kind: str = ""
+    wait_s: float | None = None
+    """Seconds that the response asks to wait; None if it names none."""
 
     @property
     def outgrown(self) -> bool:
@@ -56,27 +97,45 @@ class Rejection:
             return True
         if self.status == 429:
             return bool(OUTGROWN_QUOTA.search(self.message))
-        return self.status in OUTGROWN_STATUSES and bool(OUTGROWN_WORDS.search(self.message))
+        if self.status not in OUTGROWN_STATUSES or BROKEN.search(self.message):
+            return False
+        return bool((OUTGROWN_500 if self.status == 500 else OUTGROWN_WORDS).search(self.message))
 
     @property
     def filtered(self) -> bool:
         """Whether a filter of the server rejected the conversation."""
-        return self.status in (400, 403, 422) and bool(FILTERED.search(f"{self.code} {self.kind} {self.message}"))
+        if self.status not in FILTERED_STATUSES:
+            return False
+        words = FILTERED_403 if self.status == 403 else FILTERED
+        return bool(FILTERED.search(f"{self.code} {self.kind}") or words.search(self.message))
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether a limit of the account is reached that no wait within a turn lifts."""
+        if EXHAUSTED_CODES.search(f"{self.code} {self.kind}"):
+            return True
+        return self.wait_s is None and bool(EXHAUSTED_WORDS.search(self.message))
+
+    @property
+    def outside(self) -> bool:
+        """Whether the cause is the account, the key or the state of the server: no conversation causes it."""
+        return self.exhausted or bool(BROKEN.search(f"{self.code} {self.kind}") or BROKEN.search(self.message))
 
     @property
     def temporary(self) -> bool:
         """Whether the same request may succeed after a wait."""
-        words = f"{self.code} {self.kind} {self.message}"
-        return self.status in RETRIED_STATUSES and not EXHAUSTED.search(words)
+        codes = any(RETRIED_CODES.search(one) for one in (self.code, self.kind))
+        return (self.status in RETRIED_STATUSES or codes) and not self.exhausted
 
     def __str__(self) -> str:
-        return f"status {self.status}" + (f": {self.message}" if self.message else "")
+        return f"status {self.status}" + (f": {shown(self.message.encode())}" if self.message else "")
 
 
-def requested_wait_s(headers: Mapping[str, str]) -> float | None:
+def requested_wait_s(headers: Mapping[str, str], message: str = "") -> float | None:
     """Return the seconds that a response asks to wait; None if it names none, or none that can be read.
 
-    ``Retry-After-Ms`` counts before ``Retry-After``, which is a number of seconds or an HTTP date.
+    ``Retry-After-Ms`` counts before ``Retry-After``, which is a number of seconds or an HTTP date, and both before the
+    words of the message.
     """
     if (milliseconds := _number(headers.get("retry-after-ms"))) is not None:
         return milliseconds / 1000
@@ -86,7 +145,15 @@ def requested_wait_s(headers: Mapping[str, str]) -> float | None:
     try:
         return max(0.0, parsedate_to_datetime(given).timestamp() - time())
     except (ValueError, OverflowError, TypeError, IndexError):
+        return _wait_in_words_s(message)
+
+
+def _wait_in_words_s(message: str) -> float | None:
+    """Return the seconds of a wait like ``try again in 1m2.5s``; None if the message names none."""
+    if not (found := WAIT.search(message)):
         return None
+    parts = re.findall(r"([\d.]+) ?(ms|[hms])", found["wait"].lower())
+    return sum(float(number) * UNITS_S[unit] for number, unit in parts)
 
 
 def _number(text: str | None) -> float | None:

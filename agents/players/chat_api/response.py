@@ -10,10 +10,12 @@ from ...errors import PolicyFailed
 
 MAX_SHOWN_CHARS = 300
 """Limit on a server's text in an error, in characters."""
+ABORTED = frozenset({"error", "abort", "aborted", "network_error", "insufficient_system_resource"})
+"""Values of ``finish_reason`` after a fault of the server (OpenRouter, vLLM, SGLang, GLM, DeepSeek)."""
 
 
 class NotACompletion(Exception):
-    """The body is not a chat completion at all: an HTML page, a stream, JSON of another shape."""
+    """The body is no chat completion: an HTML page, a stream, JSON of another shape, or a text that a fault cut."""
 
 
 def parse(body: bytes) -> Any:
@@ -32,7 +34,7 @@ def completion_text(value: Any) -> str:
     """Return the text of the first choice of a chat completion. An empty text is a text: an empty action.
 
     Raises:
-        NotACompletion: the value is not a chat completion.
+        NotACompletion: the value is not a chat completion, or a fault of the server ended it.
         PolicyFailed: it has no text, only a refusal, tool calls, reasoning or nothing; the message contains
             ``finish_reason``.
     """
@@ -41,12 +43,14 @@ def completion_text(value: Any) -> str:
     if not value["choices"]:
         raise PolicyFailed("the completion has no choices")
     choice = value["choices"][0]
+    ended = choice.get("finish_reason") if isinstance(choice, Mapping) else None
+    if isinstance(ended, str) and ended.lower() in ABORTED:
+        raise NotACompletion(f"the server did not complete the text: `finish_reason` {ended!r}")
     message = choice.get("message") if isinstance(choice, Mapping) else None
     if not isinstance(message, Mapping):
         raise PolicyFailed(f"the completion has no message: {shown(json.dumps(choice).encode())}")
     text, called = _text(message.get("content")), bool(message.get("tool_calls") or message.get("function_call"))
     if text is None or (called and not text):
-        ended = choice.get("finish_reason")
         named = f"`finish_reason` {ended!r}" if isinstance(ended, str) else "no `finish_reason`"
         raise PolicyFailed(f"the model returned no text ({named}): {_instead(message, called)}")
     return text
@@ -79,6 +83,21 @@ def _instead(message: Mapping[str, Any], called: bool) -> str:
     return f"`content` is {shown(json.dumps(message.get('content')).encode())}"
 
 
+def error_in(value: Any) -> Any:
+    """Return the part of a body that holds an error; None for a body without one.
+
+    Some routers return an error with the status 200, in the body or in the first choice; Gemini puts it into a list.
+    """
+    if isinstance(value, list) and value:
+        value = value[0]
+    if not isinstance(value, Mapping):
+        return None
+    if not value.get("choices"):
+        return value if value.get("error") or value.get("object") == "error" else None
+    choice = value["choices"][0] if isinstance(value["choices"], list) else None
+    return choice if isinstance(choice, Mapping) and choice.get("error") else None
+
+
 def server_error(value: Any) -> tuple[str, str, str]:
     """Return the message, the code and the type in the JSON of a server's error, empty where they are missing.
 
@@ -88,7 +107,8 @@ def server_error(value: Any) -> tuple[str, str, str]:
         return "", "", ""
     error = value.get("error")
     if isinstance(error, Mapping):
-        return _words(error.get("message")), _words(error.get("code")), _words(error.get("type"))
+        kind = error.get("type") or error.get("status")
+        return _words(error.get("message")), _words(error.get("code")), _words(kind)
     message = error or value.get("message") or value.get("detail") or value.get("errors")
     return _words(message), _words(value.get("code")), _words(value.get("error_type") or value.get("type"))
 
@@ -97,7 +117,7 @@ def _words(value: Any) -> str:
     return value if isinstance(value, str) else "" if value is None else json.dumps(value)
 
 
-def shown(body: bytes) -> str:
+def shown(body: bytes, max_chars: int = MAX_SHOWN_CHARS) -> str:
     """Return the beginning of a text of the server on one line."""
-    text = " ".join(body[: 8 * MAX_SHOWN_CHARS].decode(errors="replace").split())
-    return text if len(text) <= MAX_SHOWN_CHARS else text[: MAX_SHOWN_CHARS - 1] + "…"
+    text = " ".join(body[: 8 * max_chars].decode(errors="replace").split())
+    return text if len(text) <= max_chars else text[: max_chars - 1] + "…"

@@ -2,44 +2,19 @@
 
 import asyncio
 import json
-from collections.abc import Callable
 from email.utils import formatdate
 from time import monotonic, time
 from typing import Any
 
 import pytest
-from turnwise.agents.errors import ContextOutgrown, EngineFailed, PolicyFailed
+from turnwise.agents.errors import EngineFailed, PolicyFailed
+from turnwise.agents.players.chat_api import client
 from turnwise.agents.players.chat_api.client import ChatApi
 from turnwise.agents.players.chat_api.proxies import is_loopback
-from turnwise.agents.players.chat_api.rejection import Rejection, requested_wait_s
+from turnwise.agents.players.chat_api.rejection import requested_wait_s
 from turnwise.errors import TurnwiseError
-from turnwise.tests.agents.servers import Response, scripted
-
-FIRST = ({"role": "user", "content": "a page"},)
-LATER = (*FIRST, {"role": "assistant", "content": "back"}, {"role": "user", "content": "another page"})
-
-
-def choice(message: Any, finish_reason: str | None = "stop") -> bytes:
-    return json.dumps({"choices": [{"index": 0, "message": message, "finish_reason": finish_reason}]}).encode()
-
-
-def asked(
-    respond: Callable[[int, dict[str, Any]], Response], messages: Any = FIRST, timeout_s: float = 5, **options: Any
-) -> str:
-    async def main(url: str) -> str:
-        api = ChatApi(url, "the policy", timeout_s, **options)
-        try:
-            return await api.text(messages)
-        finally:
-            await api.close()
-
-    with scripted(respond) as url:
-        return asyncio.run(main(url))
-
-
-def always(status: int, body: bytes | dict[str, Any], **headers: str) -> Callable[[int, dict[str, Any]], Response]:
-    content = body if isinstance(body, bytes) else json.dumps(body).encode()
-    return lambda number, request: (status, {name.replace("_", "-"): value for name, value in headers.items()}, content)
+from turnwise.tests.agents.chat_api.chats import FIRST, LATER, always, asked, choice
+from turnwise.tests.agents.servers import Response
 
 
 @pytest.mark.parametrize(
@@ -101,20 +76,76 @@ UNREADABLE = [
     (200, b"null", "is not a chat completion: null"),
     (200, b'{"object": "list"}', "is not a chat completion"),
     (200, b'{"choices": {"0": 1}}', "is not a chat completion"),
-    (400, b'{"error": {"message": "unknown field `stream`", "type": "BadRequestError", "code": 400}}', "unknown field"),
-    (422, b'{"detail": [{"loc": ["body", "model"], "msg": "Field required"}]}', "Field required"),
+    (200, choice({"content": ""}, "error"), "`finish_reason` 'error'"),
+    (200, choice({"content": "go t"}, "abort"), "`finish_reason` 'abort'"),
+    (200, choice({"content": "go t"}, "ERROR"), "`finish_reason` 'ERROR'"),
+    (200, choice({"content": "go t"}, "network_error"), "`finish_reason` 'network_error'"),
 ]
 
 
 @pytest.mark.parametrize(("status", "body", "reason"), UNREADABLE)
-def test_a_response_that_is_no_answer_counts_only_after_the_server_answered_before(
-    status: int, body: bytes, reason: str
+def test_a_response_that_is_no_completion_is_a_failure_of_the_server_at_every_turn(
+    status: int, body: bytes, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for messages, error in ((FIRST, EngineFailed), (LATER, PolicyFailed)):
-        with pytest.raises(error) as raised:
+    monkeypatch.setattr(client, "FIRST_PAUSE_S", 0.01)
+    for messages in (FIRST, LATER):
+        with pytest.raises(EngineFailed) as raised:
             asked(always(status, body), messages)
         assert reason in str(raised.value)
         assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("body", [b"<html>504 Gateway Time-out</html>", b"", choice({"content": "go t"}, "abort")])
+def test_a_request_is_repeated_after_a_response_that_is_no_completion(body: bytes) -> None:
+    answers: list[Response] = [(200, {}, body), (200, {}, choice({"content": "go"}))]
+    assert asked(lambda number, _: answers[number], LATER) == "go"
+
+
+def test_a_server_that_returns_no_completion_is_asked_three_times() -> None:
+    asked_for = []
+
+    def broken(number: int, body: dict[str, Any]) -> Response:
+        asked_for.append(number)
+        return 200, {}, b"<html>504 Gateway Time-out</html>"
+
+    with pytest.raises(EngineFailed, match="is not JSON: <html>504"):
+        asked(broken, LATER, timeout_s=20)
+    assert len(asked_for) == 3
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "reason"),
+    [
+        (400, {"error": {"message": "unknown field `stream`", "type": "BadRequestError", "code": 400}}, "unknown fiel"),
+        (422, {"detail": [{"loc": ["body", "model"], "msg": "Field required"}]}, "Field required"),
+        (400, {"error": {"message": "Conversation roles must alternate user/assistant"}}, "must alternate"),
+    ],
+)
+def test_a_rejection_counts_only_after_the_server_answered_before(status: int, body: Any, reason: str) -> None:
+    for messages, error in ((FIRST, EngineFailed), (LATER, PolicyFailed)):
+        with pytest.raises(error, match=reason):
+            asked(always(status, body), messages)
+
+
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [
+        (400, {"message": "Your credit balance is too low to access the API.", "type": "invalid_request_error"}),
+        (400, {"message": "API key expired. Please renew the API key.", "code": 400, "status": "INVALID_ARGUMENT"}),
+        (400, {"message": "The model has crashed without additional information. (Exit code: 6)"}),
+        (400, {"message": "Model unloaded."}),
+        (400, {"message": "the access token has exceeded its lifetime"}),
+        (400, {"message": "bad request", "type": "authentication_error"}),
+        (422, {"message": "CUDA out of memory while decoding tokens"}),
+        (400, {"message": "over the limit", "code": "insufficient_quota"}),
+        (400, "<html><body>400 Bad Request</body></html>"),
+        (200, {"message": "no provider"}),
+    ],
+)
+def test_a_fault_of_the_account_the_key_or_the_server_is_never_one_of_the_policy(status: int, error: Any) -> None:
+    for messages in (FIRST, LATER):
+        with pytest.raises(EngineFailed):
+            asked(always(status, error.encode() if isinstance(error, str) else {"error": error}), messages)
 
 
 @pytest.mark.parametrize(
@@ -135,62 +166,12 @@ def test_a_failure_of_the_server_is_shown_in_its_own_words(status: int, body: An
     assert len(str(raised.value)) < 600
 
 
-OUTGROWN: list[tuple[int, Any]] = [
-    (400, "This model's maximum context length is 64 tokens. However, your request has 70 input tokens."),
-    (400, "The decoder prompt (length 70) is longer than the maximum model length of 64."),
-    (400, "max_tokens must be at least 1, got -6."),
-    (400, "You passed 70 input tokens and requested 0 output tokens. However, the model's context length is only 64."),
-    (400, {"message": "Your input exceeds the context window of this model.", "code": "context_length_exceeded"}),
-    (400, {"message": "bad", "code": "context_length_exceeded"}),
-    (400, {"message": "request (70 tokens) exceeds the available context size (64 tokens), try increasing it"}),
-    (400, {"message": "too much", "type": "exceed_context_size_error", "n_ctx": 64}),
-    (500, {"message": "Context size has been exceeded.", "type": "server_error"}),
-    (400, "The input (70 tokens) is longer than the model's context length (64 tokens)."),
-    (400, "Requested token count exceeds the model's maximum context length of 64 tokens."),
-    (400, "Input length (70 tokens) exceeds the maximum allowed length (64 tokens)."),
-    (422, "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 64. Given: 60 `inputs` tokens and 20"),
-    (422, "Input validation error: `inputs` must have less than 64 tokens. Given: 70"),
-    (400, "prompt is too long: 200001 tokens > 200000 maximum"),
-    (400, "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576)."),
-    (400, "Prompt contains 40000 tokens and 0 draft tokens, too large for model with 32768 maximum context length"),
-    (400, "This model's maximum prompt length is 131072 but the request contains 150000 tokens."),
-    (400, "Please reduce the length of the messages or completion."),
-    (400, "Input is too long for requested model."),
-    (400, "Prompt length (70) exceeds maximum input length (64). Set log level to info and check log"),
-    (413, "Payload Too Large"),
-    (429, "Request too large for gpt-x on tokens per min (TPM): Limit 30000, Requested 32000."),
-]
-
-
-@pytest.mark.parametrize(("status", "error"), OUTGROWN)
-def test_an_outgrown_context_is_recognized_in_the_words_of_each_server(status: int, error: Any) -> None:
-    fields = error if isinstance(error, dict) else {"message": error}
-    bodies = [{"error": fields}, {"object": "error", **fields}, {"detail": fields["message"]}]
-    for body in bodies[: 1 if len(fields) > 1 else 3]:
-        with pytest.raises(ContextOutgrown, match="no longer fits") as raised:
-            asked(always(status, body), LATER)
-        assert fields["message"][:40] in str(raised.value)
-
-
-@pytest.mark.parametrize(
-    "message",
-    [
-        "Rate limit reached, try again in 1s",
-        "temperature must be at most 2",
-        "unknown field `context`",
-        "no such model",
-    ],
-)
-def test_other_rejections_are_not_an_outgrown_context(message: str) -> None:
-    assert not any(Rejection(status, message).outgrown for status in (400, 401, 404, 422, 429, 500, 503))
-
-
 @pytest.mark.parametrize(
     ("status", "headers", "least_s"),
     [
         (429, {"Retry-After": "1"}, 1.0),
         (429, {"Retry-After-Ms": "300", "Retry-After": "60"}, 0.3),
-        (503, {"Retry-After": "0"}, 0.0),
+        (503, {"Retry-After": "0"}, 0.5),
         (429, {}, 0.5),
         (529, {"Retry-After": "soon"}, 0.5),
         (429, {"Retry-After": "-5"}, 0.5),
@@ -205,6 +186,55 @@ def test_a_request_is_repeated_after_the_wait_that_the_server_asks_for(
     answers = [(status, headers, b'{"error": {"message": "slow down"}}'), (200, {}, choice({"content": "go"}))]
     assert asked(lambda number, _: answers[number]) == "go"
     assert least_s <= monotonic() - began < least_s + 2
+
+
+@pytest.mark.parametrize(
+    ("words", "wait_s"),
+    [
+        ("Please try again in 1m2.5s. Visit", 62.5),
+        ("try again in 20ms", 0.02),
+        ("Please retry after 26 seconds.", 26),
+        ("try again in 1h 2m", 3720),
+        ("Try again in 2 minutes", 120),
+        ("retry after adding a payment method", None),
+        ("try again in a while", None),
+        ("there are 5s", None),
+    ],
+)
+def test_a_wait_may_be_in_words(words: str, wait_s: float | None) -> None:
+    assert requested_wait_s({}, words) == (None if wait_s is None else pytest.approx(wait_s))
+    assert requested_wait_s({"retry-after": "3"}, words) == 3
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"error": {"message": "try later", "code": "server_overloaded"}},
+        {"error": {"message": "busy", "type": "overloaded_error"}},
+        [{"error": {"code": 429, "message": "slow down"}}],
+        {"object": "error", "message": "slow down", "code": 503},
+        {
+            "choices": [
+                {"finish_reason": "error", "error": {"code": 502, "message": "upstream"}, "message": {"content": ""}}
+            ]
+        },
+    ],
+)
+def test_a_temporary_error_in_a_successful_response_is_waited_for(body: Any) -> None:
+    answers: list[Response] = [(200, {}, json.dumps(body).encode()), (200, {}, choice({"content": "go"}))]
+    assert asked(lambda number, _: answers[number], LATER) == "go"
+
+
+def test_a_wait_of_zero_does_not_flood_the_server() -> None:
+    asked_for = []
+
+    def full(number: int, body: dict[str, Any]) -> Response:
+        asked_for.append(number)
+        return 503, {"Retry-After": "0"}, b'{"error": {"message": "loading"}}'
+
+    with pytest.raises(EngineFailed, match="status 503: loading"):
+        asked(full, timeout_s=2.5)
+    assert 2 <= len(asked_for) <= 3
 
 
 def test_a_wait_may_be_a_date() -> None:
