@@ -58,7 +58,7 @@ def test_a_checkpoint_is_evaluated_with_the_settings_of_its_run(
     settings = settings_of(str(saved), None, None)
     assert settings.engine == EngineConfig(dtype="bfloat16")
     assert settings.horizon == Horizon(5, 4, 4096, 256)
-    assert settings.timeouts == Timeouts(60, 7, 8, 600)
+    assert settings.timeouts == Timeouts(60, 7, 8, 1800)
     assert (settings.rollout.temperature, settings.rollout.workers_per_node) == (0.5, 1)
     assert (settings.sandboxes.options, settings.sandboxes.max_per_node) == ({"runtime": "runsc"}, 5)
     other = settings_of(str(saved), 9, 2.0, {"max_per_node": 3})
