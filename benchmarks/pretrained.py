@@ -1,7 +1,7 @@
 """Compare engine and learner with plain `transformers` on a pretrained model, on one CPU thread.
 
 ``python benchmarks/pretrained.py FOLDER`` takes an ordinary Hugging Face folder, such as that of SmolLM2-135M-Instruct
-(``tools/smollm2.py`` makes it). Prints one JSON line last:
+(``tools/smollm2.sh`` makes it). Prints one JSON line last:
 
 * ``engine_over_transformers``: a batch of prompts of equal length, each continued by as many sampled tokens, through
   turnwise's engine core and through ``generate`` of `transformers`; ``adapter_over_transformers``: the same through an

@@ -145,7 +145,7 @@ def _end_with(parent: Any) -> None:
 
 
 # An update in float32 would log one line per parameter of an engine in bfloat16.
-logging.getLogger("vllm.model_executor.models.utils").addFilter(lambda record: not record.msg.startswith(ROUNDED))
+logging.getLogger("vllm.model_executor.models.utils").addFilter(lambda record: not str(record.msg).startswith(ROUNDED))
 if BACKEND not in WeightTransferEngineFactory._registry:
     WeightTransferEngineFactory.register_engine(BACKEND, Receivers)
 if current_platform.is_cpu():

@@ -51,7 +51,7 @@ EXHAUSTED_CODES = re.compile(r"insufficient_quota|billing|insufficient_(credit|b
 EXHAUSTED_WORDS = re.compile(
     r"insufficient_quota|billing|exceeded your current quota|credit|payment|insufficient (balance|funds)", re.IGNORECASE
 )
-"""A limit that no wait within a turn lifts. Servers use the same words beside a wait that does lift the limit."""
+"""Limits that stay for longer than a turn. Servers use the same words beside a limit with a short wait."""
 BROKEN = re.compile(
     r"api[ _-]?key|authentication|unauthorized|access token|bearer|credentials"
     r"|(model|server|engine|worker|backend|process|runner)\b.{0,40}"

@@ -1,12 +1,10 @@
 """Memory that an update freed goes back to the system, whatever the sizes of its micro-batches."""
 
 import ctypes
-import sys
 from pathlib import Path
 from random import Random
 
 import numpy as np
-import pytest
 from turnwise.agents.tiny_model import new_model
 from turnwise.records import Sample
 from turnwise.trainer.algorithms.groups import TrainSample
@@ -15,7 +13,6 @@ from turnwise.trainer.algorithms.proximal.recompute import Recompute
 from turnwise.trainer.config.sections import LearnerConfig
 from turnwise.trainer.learner.backends.local import Learner
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="measures and returns memory by Linux's C library")
 VOCABULARY = [f"w{number}" for number in range(4000)]
 UPDATES, SEQUENCES = 4, 12
 KEPT_MIB = 16
