@@ -20,12 +20,13 @@ from ..sandbox.backends.registry import AUTO, PREFERRED, backend_class
 from ..sandbox.cluster.client import ClusterProvider
 from ..sandbox.cluster.settings import SandboxSettings
 from ..sandbox.cluster.supervisor import NodeSupervisor, alive_nodes
-from ..sandbox.errors import NoImage, SandboxBroken, SandboxError
+from ..sandbox.errors import OUTCOMES, LeaseTimeout, NoImage, SandboxBroken, SandboxError
 from ..sandbox.provider import InProcessProvider, LeaseProvider, open_at_first_lease, set_provider
 from .base import TurnEnv
 from .registry import spec
 
 __all__ = [
+    "OUTCOMES",
     "NodeSupervisor",
     "SandboxSettings",
     "any_sandboxed",
@@ -157,23 +158,27 @@ def refuse_leases() -> None:
     open_at_first_lease(make)
 
 
-def in_another_sandbox_if_lost(work: Callable[[], T]) -> T | None:
+def in_another_sandbox_if_lost(work: Callable[[], T]) -> T:
     """Return the result of ``work``, which leases sandboxes; it is called once more if it raises an error of theirs.
 
-    Return None if commands of the agent broke the sandboxes of both calls.
-
     Raises:
-        SandboxError: the sandboxes of both calls failed, and something outside ended one of the two.
+        SandboxError: both calls failed. It is one of ``OUTCOMES`` only if commands of the agent caused both failures,
+            or broke the first sandbox and the second did not come in time.
     """
     try:
         return work()
     except SandboxError as first:
         try:
             return work()
-        except SandboxBroken:
+        except LeaseTimeout:
             if isinstance(first, SandboxBroken):
-                return None
+                raise first from None
             raise
+        except OUTCOMES as second:
+            if isinstance(first, OUTCOMES):
+                raise
+            # The failure from outside counts: an outcome of the agent would earn 0.
+            raise first from second
 
 
 def _declared(env_id: str, name: str, default: Any) -> Any:

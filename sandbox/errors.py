@@ -80,6 +80,10 @@ class StreamTimeout(StreamError):
     """A program in the sandbox did not read, write or exit before a timeout."""
 
 
+OUTCOMES = (FileError, StreamError, SandboxBroken)
+"""The errors that the commands in a sandbox cause."""
+
+
 def classify(error: BaseException, operation: str) -> SandboxError:
     """Return ``error``, raised during ``operation``, as a class of this module; SandboxErrors stay unchanged."""
     if isinstance(error, SandboxError):

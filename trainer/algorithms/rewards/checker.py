@@ -10,8 +10,9 @@ The function gets the task and the trajectory, with the texts of its turns, and 
 
 A function that raises scores nothing either: the trajectory is left out of its group like a failed one. The error is
 stored with the trajectory. A function that leases sandboxes and raises one of their errors is called once more, because
-something outside may have ended the sandbox. If the agent's commands broke both sandboxes, every turn gets 0: that is
-an outcome, as in a step of an environment.
+something outside may have ended the sandbox. If the agent's commands cause the errors of both calls (they break the
+sandbox, remove a file that the function reads, or close a stream), every turn gets 0: that is an outcome, as in a step
+of an environment.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,7 +22,7 @@ from typing import Any, ClassVar, Self
 
 from pydantic import PrivateAttr, model_validator
 
-from ....envs.sandboxes import in_another_sandbox_if_lost
+from ....envs.sandboxes import OUTCOMES, in_another_sandbox_if_lost
 from ....records import Group, Task, Trajectory
 from ..groups import PerTurn, Shaped
 from .base import RewardShaper
@@ -53,13 +54,10 @@ class Checker(RewardShaper):
 
     def _scored(self, task: Task, trajectory: Trajectory) -> Shaped:
         try:
-            shaped = in_another_sandbox_if_lost(lambda: self._answer(task, trajectory))
+            return in_another_sandbox_if_lost(lambda: self._answer(task, trajectory))
         except (Exception, SystemExit) as error:  # noqa: BLE001 - the function is a user's; its error is stored
-            return Shaped(None, {"error": f"`{self.function}` raised {type(error).__name__}: {error}"})
-        if shaped is None:
-            reason = f"the agent's commands broke the sandboxes of `{self.function}`"
-            return Shaped([0.0] * len(trajectory.steps), {"error": reason})
-        return shaped
+            rewards = [0.0] * len(trajectory.steps) if isinstance(error, OUTCOMES) else None
+            return Shaped(rewards, {"error": f"`{self.function}` raised {type(error).__name__}: {error}"})
 
     def _answer(self, task: Task, trajectory: Trajectory) -> Shaped:
         answer = self._check(task, trajectory)

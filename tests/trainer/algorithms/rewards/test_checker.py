@@ -9,7 +9,18 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 from turnwise.records import GroupState, Task, Trajectory
-from turnwise.sandbox import SandboxBroken, SandboxLease, SandboxSpec, lease, set_provider
+from turnwise.sandbox import (
+    FileError,
+    SandboxBroken,
+    SandboxError,
+    SandboxLease,
+    SandboxLost,
+    SandboxSpec,
+    StreamError,
+    lease,
+    set_provider,
+)
+from turnwise.sandbox.errors import LeaseTimeout, StreamTimeout
 from turnwise.sandbox.provider import InProcessProvider
 from turnwise.tests.sandbox.backends.test_bubblewrap import running
 from turnwise.tests.trainer.scored_groups import scored_group
@@ -122,8 +133,42 @@ def test_a_sandbox_that_ends_from_outside_is_replaced_once_and_then_gives_no_sco
 def test_an_agent_that_breaks_the_sandbox_of_the_function_gets_zero_and_not_no_score() -> None:
     FAULTS.extend([broken_by_the_agent, broken_by_the_agent])
     name = f"{__name__}:sandboxed"
-    reason = {"error": f"the agent's commands broke the sandboxes of `{name}`"}
+    reason = {"error": f"`{name}` raised SandboxBroken: it reached its memory limit"}
     assert shaped(name, 2) == [Shaped([0.0, 0.0], reason)]
     FAULTS.extend([ended_from_outside, broken_by_the_agent])
     (lost,) = shaped(name, 2)
     assert lost.rewards is None
+    assert lost.verdict["error"].startswith(f"`{name}` raised SandboxLost: ")
+
+
+def raises(task: Task, trajectory: Trajectory) -> Any:
+    """Raise the next error."""
+    raise ERRORS.pop(0)
+
+
+ERRORS: list[SandboxError] = []
+"""Errors of the calls of ``raises``, the next first."""
+
+
+@pytest.mark.parametrize("caused", [FileError("no file"), StreamError("closed"), StreamTimeout("no exit")])
+@pytest.mark.parametrize("first", [FileError("no file"), SandboxBroken("memory")])
+def test_an_error_that_the_agent_causes_gives_zero(caused: SandboxError, first: SandboxError) -> None:
+    ERRORS.extend([first, caused])
+    error = f"`{__name__}:raises` raised {type(caused).__name__}: {caused}"
+    assert shaped(f"{__name__}:raises", 2) == [Shaped([0.0, 0.0], {"error": error})]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "scored"),
+    [
+        (FileError("no file"), SandboxLost("killed"), False),
+        (SandboxLost("killed"), FileError("no file"), False),
+        (FileError("no file"), LeaseTimeout("none is free"), False),
+        (SandboxBroken("memory"), LeaseTimeout("none is free"), True),
+        (LeaseTimeout("none is free"), SandboxBroken("memory"), False),
+    ],
+)
+def test_a_failure_from_outside_gives_no_score(first: SandboxError, second: SandboxError, scored: bool) -> None:
+    ERRORS.extend([first, second])
+    (answer,) = shaped(f"{__name__}:raises", 2)
+    assert (answer.rewards is not None) is scored
