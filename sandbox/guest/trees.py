@@ -1,8 +1,9 @@
 """Read and write whole trees (``transport.tree`` on the host) with the rights that the caller has assumed.
 
-A tree travels as a list of ``[path, kind, mode, mtime_ns, length]`` and the concatenated contents. Kinds: ``file``,
-``folder``, ``link`` (the content is its target), ``same`` (a hard link; the content is the path of the first name) and
-``lost`` (the content is the reason). No link is followed in reading; in writing, links are made last.
+A tree travels as a list of ``[path, kind, mode, mtime_ns, length]`` and the concatenated contents; without a
+modification time, ``mtime_ns`` is None. Kinds: ``file``, ``folder``, ``link`` (the content is its target), ``same`` (a
+hard link; the content is the path of the first name) and ``lost`` (the content is the reason). No link is followed in
+reading; in writing, links are made last.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from .files import MAX_FILES, NAMES_MAX_BYTES, WORKSPACE, Refused, check_time, i
 CREATE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
 LIST = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 
-Listed = tuple[str, str, int, int, int]
+Listed = tuple[str, str, int, "int | None", int]
 
 
 class Reading:
@@ -31,7 +32,7 @@ class Reading:
         self.first: dict[tuple[int, int], str] = {}
         """Path of the first name of each file with several names, by device and inode."""
 
-    def add(self, name: str, kind: str, content: bytes, mode: int = 0, mtime_ns: int = 0) -> None:
+    def add(self, name: str, kind: str, content: bytes, mode: int = 0, mtime_ns: int | None = None) -> None:
         """Add an entry. Raises Refused if the tree becomes too large, or after ``until``."""
         check_time(self.until)
         entry = (name, kind, stat.S_IMODE(mode), mtime_ns, len(content))
@@ -128,7 +129,7 @@ def write_whole(path: str, entries: list[Listed], data: bytes, kernel: frozenset
         OSError: a path is taken by another kind of file, or is on one of the devices ``kernel``; or writing failed.
     """
     top, offset = os.path.join(WORKSPACE, path), 0
-    parts: dict[str, list[tuple[str, int, int, bytes]]] = {"folder": [], "file": [], "same": [], "link": []}
+    parts: dict[str, list[tuple[str, int, int | None, bytes]]] = {"folder": [], "file": [], "same": [], "link": []}
     for name, kind, mode, mtime_ns, length in entries:
         parts[kind].append((os.path.join(top, name), mode, mtime_ns, data[offset : offset + length]))
         offset += length
@@ -156,7 +157,7 @@ def write_whole(path: str, entries: list[Listed], data: bytes, kernel: frozenset
             os.close(end)
 
 
-def write_file(path: str, mode: int, mtime_ns: int, content: bytes, kernel: frozenset[int]) -> None:
+def write_file(path: str, mode: int, mtime_ns: int | None, content: bytes, kernel: frozenset[int]) -> None:
     """Write one file and its missing folders. Raises OSError."""
     make_folders(os.path.dirname(path))
     end = os.open(path, CREATE, 0o600)
@@ -171,8 +172,8 @@ def write_file(path: str, mode: int, mtime_ns: int, content: bytes, kernel: froz
         os.close(end)
 
 
-def set_status(end: int, mode: int, mtime_ns: int) -> None:
-    """Set the mode of an open file and, unless it is 0, its modification time. Raises OSError."""
+def set_status(end: int, mode: int, mtime_ns: int | None) -> None:
+    """Set the mode of an open file and, unless it is None, its modification time. Raises OSError."""
     os.fchmod(end, mode)
-    if mtime_ns:
+    if mtime_ns is not None:
         os.utime(end, ns=(mtime_ns, mtime_ns))

@@ -8,7 +8,7 @@ from .tree import Entry, Kind, Tree
 
 SAME = "same"
 MODE_MAX = 0o7777
-Listed = tuple[str, str, int, int, int]
+Listed = tuple[str, str, int, int | None, int]
 
 
 def decode_tree(answer: Mapping[str, Any], payload: bytes) -> Tree:
@@ -51,7 +51,7 @@ def encode_tree(tree: Tree) -> tuple[list[Listed], bytes]:
         first = tree.entries.get(entry.same_as)
         same = first is not None and first.equals(entry)
         content = os.fsencode(entry.same_as) if same else entry.content
-        listed.append((path, SAME if same else entry.kind.value, entry.mode, entry.mtime_ns or 0, len(content)))
+        listed.append((path, SAME if same else entry.kind.value, entry.mode, entry.mtime_ns, len(content)))
         data.append(content)
     return listed, b"".join(data)
 
@@ -59,6 +59,8 @@ def encode_tree(tree: Tree) -> tuple[list[Listed], bytes]:
 def _listed(each: object) -> Listed:
     """Return one entry of a list. Raises ValueError."""
     match each:
-        case [str(path), str(kind), int(mode), int(mtime_ns), int(length)] if 0 <= mode <= MODE_MAX and length >= 0:
+        case [str(path), str(kind), int(mode), int() | None as mtime_ns, int(length)] if (
+            0 <= mode <= MODE_MAX and length >= 0
+        ):
             return path, kind, mode, mtime_ns, length
     raise ValueError("an entry without path, kind, mode, time and length")
