@@ -8,7 +8,7 @@ import ast
 import json
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -19,8 +19,9 @@ from .call_guest import encoded
 from .questions import Question, modules
 
 RELATIVE_TOLERANCE = 1e-9
-"""Tolerance of the comparison of two floats."""
-
+"""Tolerance of the comparison of two floats, in units of the expected one."""
+ZERO_TOLERANCE = 1e-12
+"""Tolerance of the comparison with an expected 0.0."""
 
 NOT_LITERAL = (ValueError, SyntaxError, TypeError, RecursionError, MemoryError)
 """The exceptions that Python raises for a source that is not a literal, has an unhashable key, or is too deep."""
@@ -41,7 +42,7 @@ class CallCase:
     call: str
     """A call with literal arguments: ``package.module.function(2, key="x")``."""
     returns: str = ""
-    """A Python literal: the expected result. Types count; floats may differ by ``RELATIVE_TOLERANCE``."""
+    """A Python literal: the expected result. Types count; floats may differ by the tolerances."""
     raises: str = ""
     """The class name of the expected exception, instead of ``returns``."""
 
@@ -72,6 +73,8 @@ class CallCase:
         """Return the question of the call."""
         names, arguments = _parsed(self.call)
         value = ast.literal_eval(self.returns) if self.returns else None
+        if isinstance(value, set):
+            value = sorted(value, key=repr)
         expected = "" if value is None else str(value)
         outcome = self.raises or self.returns
         return Question(modules(names[:-1]), ".".join(names), arguments, expected, outcome, is_call=True)
@@ -114,12 +117,39 @@ def _equal(expected: Any, actual: Any) -> bool:
     if type(expected) is not type(actual):
         return False
     if isinstance(expected, float):
-        return math.isclose(expected, actual, rel_tol=RELATIVE_TOLERANCE)
+        return _close([expected], [actual])
     if isinstance(expected, list):
         return len(expected) == len(actual) and all(map(_equal, expected, actual))
     if isinstance(expected, dict):
-        return expected.keys() == actual.keys() and all(_equal(expected[key], actual[key]) for key in expected)
+        if expected.keys() != actual.keys():
+            return False
+        ((kind, value),) = expected.items()
+        return type(value) is type(actual[kind]) and _COMPARED.get(kind, _equal)(value, actual[kind])
     return bool(expected == actual)
+
+
+def _close(expected: list[float], actual: list[Any]) -> bool:
+    """Return whether a list holds the parts of nearly the same number."""
+    if [type(part) for part in expected] != [type(part) for part in actual]:
+        return False
+    size = math.hypot(*expected)
+    tolerance = RELATIVE_TOLERANCE * size if size else ZERO_TOLERANCE
+    return expected == actual or math.dist(expected, actual) <= tolerance < math.inf
+
+
+def _same_items(expected: list[Any], actual: list[Any]) -> bool:
+    """Return whether two lists hold equal items in any order: nearly equal floats may be sorted differently."""
+    left = list(actual)
+    for item in expected:
+        number = next((number for number, other in enumerate(left) if _equal(item, other)), None)
+        if number is None:
+            return False
+        del left[number]
+    return not left
+
+
+_COMPARED: Mapping[str, Callable[[Any, Any], bool]] = {"complex": _close, "set": _same_items, "dict": _same_items}
+"""The comparisons of encoded values of special kinds."""
 
 
 @cache

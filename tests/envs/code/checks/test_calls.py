@@ -32,6 +32,13 @@ def output(case: CallCase, folder: Path, source: str) -> subprocess.CompletedPro
         ("{'a': 1, 'b': 2}", "{'b': 2, 'a': 1}", ("{'a': 1}", "{'a': 1, 'b': 2, 'c': 3}")),
         ("'it\\n'", "'it\\n'", ("'it'",)),
         ("(-1+2j, [3j])", "(-1 + 2j, [3j])", ("(7j, [3j])", "(-1 + 2j, [0j])", "(-1, [3j])")),
+        ("[0.0, 1+0j]", "[0.1 + 0.2 - 0.3, 1 + 1e-17j]", ("[1e-9, 1+0j]", "[0, 1+0j]", "[0.0, 1 + 1e-6j]")),
+        ("6.6e-34", "6.6e-34", ("0.0", "6.7e-34")),
+        ("1e999", "float('inf')", ("1e308", "-float('inf')", "float('nan')")),
+        ("{0.3, 0.1}", "{0.1 + 0.2, 0.1}", ("{0.3}", "{0.3, 0.2}", "{0.3, 0.1, 0.2}", "[0.3, 0.1]")),
+        ("{9.999999999999999, 2.0}", "{10.0, 2.0}", ("{10.0, 3.0}", "{10, 2.0}")),
+        ("{10.0: 'a', 2.0: 'b'}", "{2.0: 'b', 9.999999999999998: 'a'}", ("{2.0: 'a', 10.0: 'b'}",)),
+        ("{(9.999999999999999, 1), (2.0, 5)}", "{(10.0, 1), (2.0, 5)}", ("{(10.0, 5), (2.0, 1)}",)),
     ],
 )
 def test_values_and_types_are_compared(tmp_path: Path, returns: str, right: str, wrong: tuple[str, ...]) -> None:
@@ -111,6 +118,12 @@ def test_a_forged_result_does_not_pass(tmp_path: Path, source: str) -> None:
 @pytest.mark.parametrize("stdout", [b"", b"5", b"[" * 60_000, b'{"returns": 5, "raises": 5}', b"null", b"\xff", b"NaN"])
 def test_output_that_is_no_report_does_not_pass(stdout: bytes) -> None:
     assert not CallCase("calc.add(2, 3)", "5").passes(0, stdout)
+
+
+@pytest.mark.parametrize("value", ["[1, 2, 3]", '[1.0, "x"]', '"x"', "[1.8e308, -1.8e308]", "[[1.0], 2.0]", "null"])
+def test_a_forged_encoding_does_not_pass(value: str) -> None:
+    for kind, returns in (("complex", "1e308+1e308j"), ("set", "{1.5}"), ("dict", "{1.5: 2}"), ("list", "[1.5]")):
+        assert not CallCase("calc.add(2, 3)", returns).passes(0, f'{{"returns": {{"{kind}": {value}}}}}'.encode())
 
 
 def test_the_request_holds_the_arguments_only() -> None:
