@@ -116,6 +116,7 @@ def shown_path(path: str) -> str:
 
 
 def contents(files: Iterable[tuple[str, bytes]]) -> frozenset[bytes]:
-    """Return the contents, not empty, of a task's documents, which count wherever they are."""
+    """Return the contents of a task's documents, which count wherever they are."""
     settings = Entry(Kind.FILE, mode=FILE_MODE)
-    return frozenset(content for path, content in files if content and not is_own(f"{HOME}/{path}", settings))
+    documents = ((path, content) for path, content in files if not path.endswith("/"))
+    return frozenset(content for path, content in documents if not is_own(f"{HOME}/{path}", settings))

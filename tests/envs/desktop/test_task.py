@@ -95,6 +95,9 @@ def test_a_document_in_the_place_of_settings_is_a_document() -> None:
     task = DesktopTask("x", files={"a.txt": b"1", SETTINGS_FILE: b"2"})
     assert EndState(task, world_of({SETTINGS_FILE: b"1"})).documents == {SETTINGS_FILE: b"1"}
     assert EndState(task, world_of({SETTINGS_FILE: b"2"})).documents == {}
+    moved = EndState(DesktopTask("x", files={"a.txt": b"", "b/": b""}), world_of({".bash_history": b""}))
+    assert moved.documents == {".bash_history": b""}, "an empty document"
+    assert EndState(DesktopTask("x", files={"b/": b""}), world_of({".bash_history": b""})).documents == {}
     pipe = Entry(Kind.LOST, b"a named pipe")
     assert EndState(task, world_of({SETTINGS_FILE: pipe})).documents == {SETTINGS_FILE: pipe}
 
