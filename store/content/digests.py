@@ -36,9 +36,9 @@ def canonical(values: Iterable[Any]) -> str:
     in hex.
 
     The numbers of a document (a mapping or sequence) are written as floats, above 2⁵³ as whole numbers; those of a
-    column keep its type.
+    column keep its type. A negative zero is written as 0.0, because SQLite stores it so.
     """
-    listed = list(values)
+    listed = [0.0 if value.__class__ is float and not value else value for value in values]
     if not _SCALARS.issuperset(map(type, listed)):
         listed = [value if type(value) in _SCALARS else _document(value) for value in listed]
     return _ENCODER.encode(listed)

@@ -1,14 +1,18 @@
 """Digests tell numbers apart, and read them in the notation of either database."""
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 from sqlalchemy import update
 from turnwise.records import Status
 from turnwise.store.content.digests import digest_of
+from turnwise.store.content.rows import rows_of
 from turnwise.store.database import Database
 from turnwise.store.errors import StepCorrupt
 from turnwise.store.queries import load_trajectory
 from turnwise.store.schema import trajectory as trajectory_table
-from turnwise.tests.store.making import call, create_run, group, trajectory
+from turnwise.tests.store.making import call, create_run, group, records, trajectory
 
 NUMBERS = [2**53 + 1, -(2**70), 10**400, 1e22, 1.2345678901234567e30, -1e308, 2.0**53, 5e-324, 0.1, -0.0]
 
@@ -17,7 +21,10 @@ def test_every_number_keeps_its_digest_in_the_database_and_an_altered_one_is_fou
     create_run(database)
     call(database, "open_group", group=group())
     call(database, "start_trajectory", trajectory=trajectory("t"))
-    call(database, "finish_trajectory", trajectory="t", status=Status.COMPLETED, extras={"numbers": NUMBERS})
+    steps, messages = records(0)
+    call(database, "append", trajectory="t", rows=rows_of([replace(steps[0], reward=-0.0, env_ms=-0.0)], messages))
+    end: dict[str, Any] = {"status": Status.COMPLETED, "reward": -0.0, "extras": {"numbers": NUMBERS}}
+    call(database, "finish_trajectory", trajectory="t", **end)
     assert load_trajectory(database, "t").extras["numbers"][0] == NUMBERS[0]
     with database.transaction() as tx:
         tx.conn.execute(update(trajectory_table).values(extras={"numbers": [2**53, *NUMBERS[1:]]}))
