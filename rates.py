@@ -8,10 +8,7 @@ failures of the world are left out; every report of a rate contains their number
 from collections.abc import Iterable
 from math import nan
 
-from .records import SCORED_STATUSES, Status, is_success
-
-COUNTED_STATUSES = frozenset({*SCORED_STATUSES, Status.POLICY_ERROR, Status.TIMEOUT})
-"""The statuses of the episodes that a rate counts. An outgrown context is ``truncated``."""
+from .records import COUNTED_STATUSES, Status, is_success
 
 
 def is_counted(status: Status) -> bool:

@@ -50,7 +50,9 @@ class Status(StrEnum):
 
 SCORED_STATUSES = frozenset({Status.COMPLETED, Status.TRUNCATED})
 """The statuses that have a reward. Every other final status is a failure, never a reward."""
-FAILED_STATUSES = frozenset(Status) - SCORED_STATUSES - {Status.RUNNING}
+COUNTED_STATUSES = frozenset({*SCORED_STATUSES, Status.POLICY_ERROR, Status.TIMEOUT})
+"""The statuses of the episodes that a rate counts: their end depends on the policy. An outgrown context is
+``truncated``."""
 SUCCESS_RETURN = 0.5
 """The return from which a completed episode counts as a success if its environment gave no verdict."""
 
@@ -60,13 +62,13 @@ def is_success(verdict: bool | None, status: Status, total: float, min_return: f
     a return of at least ``min_return``.
 
     An environment gives its verdict at the end. A truncated episode without a verdict has not succeeded, and a failed
-    one has not, whatever the environment returned before.
+    or running one has not, whatever the environment returned before.
 
     Args:
         verdict: ``Trajectory.success``.
         total: the return of the episode.
     """
-    if status in FAILED_STATUSES:
+    if status not in SCORED_STATUSES:
         return False
     return status is not Status.TRUNCATED and total >= min_return if verdict is None else verdict
 

@@ -45,6 +45,7 @@ def _successes(database: Database, run: str | None, env_id: str | None) -> Itera
         "env": env_id,
         "source": Source.EXPERT.value,
         "status": Status.COMPLETED.value,
+        "success": True,
     }
     last: str | None = None
     if run is not None:
@@ -53,7 +54,7 @@ def _successes(database: Database, run: str | None, env_id: str | None) -> Itera
     while True:
         with database.read() as conn:
             rows = queries.list_trajectories(conn, descending=False, limit=PAGE, after=last, **filters)
-        yield from (row["id"] for row in rows if row["n_steps"] and row["success"] is not False)
+        yield from (row["id"] for row in rows if row["n_steps"])
         if len(rows) < PAGE:
             return
         last = rows[-1]["id"]

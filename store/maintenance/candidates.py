@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, and_, bindparam, case, exists, false, or_, select, true
+from sqlalchemy import ColumnElement, Connection, and_, bindparam, exists, false, or_, select, true
 
-from ...records import SUCCESS_RETURN, GroupState, Source, Status
+from ...records import GroupState, Source, Status
 from ..database import Database
-from ..schema import batch_group, batch_item, policy_version, rollout_group, run, trajectory
+from ..schema import SUCCEEDED, batch_group, batch_item, policy_version, rollout_group, run, trajectory
 from .policy import RetentionPolicy
 
 QUEUED = (GroupState.OPEN, GroupState.SCORING, GroupState.READY, GroupState.LEASED)
@@ -109,18 +109,11 @@ _PRUNABLE = and_(
 )
 
 
-_SUCCEEDED = case(
-    (trajectory.c.success.is_not(None), trajectory.c.success == true()),
-    else_=and_(trajectory.c.status == Status.COMPLETED.value, trajectory.c.reward >= SUCCESS_RETURN),
-)
-"""``records.is_success`` of a trajectory and the reward of its environment."""
-
-
 def _selection(success: bool) -> Any:
     return (
         select(trajectory.c.no)
         .select_from(_HEADS)
-        .where(_PRUNABLE, _SUCCEEDED if success else ~_SUCCEEDED)
+        .where(_PRUNABLE, SUCCEEDED if success else ~SUCCEEDED)
         .where(trajectory.c.no > bindparam("after"))
         .order_by(trajectory.c.no)
         .limit(_CHUNK)

@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import Column, ColumnElement, Connection, RowMapping, Select, Table, false, select, tuple_
 
 from ..errors import StoreError
-from ..schema import metric, no_of, rollout_group, task, trajectory
+from ..schema import RESULT, metric, no_of, rollout_group, task, trajectory
 from ..schema import run as run_table
 from .nearest import not_found
 
@@ -23,7 +23,7 @@ _parent_run = run_table.alias("parent_run")
 RUN_FILTERS: dict[str, Column[Any]] = {"status": run_table.c.status, "kind": run_table.c.kind}
 RUN_SORTS: dict[str, Column[Any]] = {"created_at": run_table.c.created_at}
 
-TRAJECTORY_FILTERS: dict[str, Column[Any]] = {
+TRAJECTORY_FILTERS: dict[str, ColumnElement[Any]] = {
     "run": trajectory.c.run_no,
     "group": trajectory.c.group_no,
     "status": trajectory.c.status,
@@ -31,7 +31,7 @@ TRAJECTORY_FILTERS: dict[str, Column[Any]] = {
     "purpose": trajectory.c.purpose,
     "policy": trajectory.c.policy,
     "source": trajectory.c.source,
-    "success": trajectory.c.success,
+    "success": RESULT,
     "abandoned": trajectory.c.abandoned,
     "deterministic": trajectory.c.deterministic,
 }
@@ -50,7 +50,7 @@ GROUP_FILTERS: dict[str, Column[Any]] = {
 }
 GROUP_SORTS: dict[str, Column[Any]] = {"created_at": rollout_group.c.created_at}
 
-_NAMED: dict[Column[Any], Table] = {
+_NAMED: dict[ColumnElement[Any], Table] = {
     trajectory.c.run_no: run_table,
     trajectory.c.group_no: rollout_group,
     rollout_group.c.run_no: run_table,
@@ -133,8 +133,9 @@ def list_trajectories(
         sort: a key of ``TRAJECTORY_SORTS``. Other than by ``created_at``, the list has the trajectories of one ``run``
             that have ended: a running one has neither a reward nor a number of turns yet.
         after: the id of the last trajectory of the previous page.
-        filters: a value, or a list of values, per key of ``TRAJECTORY_FILTERS``; ``NULL`` for no value, for example
-            of ``success``. None does not filter.
+        filters: a value, or a list of values, per key of ``TRAJECTORY_FILTERS``; ``NULL`` for no value. ``success``
+            is True or False for those that a rate counts as a success or a failure, ``NULL`` for those that no rate
+            counts. None does not filter.
 
     Raises:
         StoreError: a filter or the sort is unknown, or the sort needs a run.
@@ -168,7 +169,7 @@ def _page(
     conn: Connection,
     rows: Select[Any],
     table: Table,
-    allowed: Mapping[str, Column[Any]],
+    allowed: Mapping[str, ColumnElement[Any]],
     sorts: Mapping[str, Column[Any]],
     filters: Mapping[str, Any],
     sort: str,
@@ -196,7 +197,7 @@ def _page(
     return [dict(row) for row in conn.execute(statement.order_by(*order).limit(limit)).mappings()]
 
 
-def _condition(column: Column[Any], value: Any) -> ColumnElement[bool]:
+def _condition(column: ColumnElement[Any], value: Any) -> ColumnElement[bool]:
     """Return the condition that ``column`` is ``value``, or one of several."""
     if value is NULL:
         return column.is_(None)

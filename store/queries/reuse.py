@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Select, bindparam, exists, false, or_, select, true
 
 from ...records import SCORED_STATUSES, GroupState, GroupSummary, Purpose, Source, Status, is_success
-from ..schema import batch_group, no_of, policy_version, rollout_group, score, task, train_batch, trajectory
+from ..schema import SUCCEEDED, batch_group, no_of, policy_version, rollout_group, score, task, train_batch, trajectory
 from ..schema import run as run_table
 
 REUSABLE_STATES = frozenset(
@@ -102,7 +102,8 @@ def newest_successes(conn: Connection, run: str, task_id: str, min_return: float
 def newest_demonstrations(
     conn: Connection, *, limit: int, run: str | None = None, env_id: str | None = None, task_id: str | None = None
 ) -> list[str]:
-    """Return the newest completed trajectories of source ``expert`` in the store, on tasks of the training split.
+    """Return the newest completed and successful trajectories of source ``expert`` in the store, on tasks of the
+    training split.
 
     Args:
         run: only trajectories of this run.
@@ -116,6 +117,7 @@ def newest_demonstrations(
         .where(
             trajectory.c.source == Source.EXPERT.value,
             trajectory.c.status == Status.COMPLETED.value,
+            SUCCEEDED,
             trajectory.c.abandoned == false(),
             trajectory.c.pruned_at.is_(None),
             task.c.split == "train",

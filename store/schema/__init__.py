@@ -22,8 +22,11 @@ from .lookup import Lookup
 from .reward_sets import reward, reward_set
 from .runs import batch_group, batch_item, lease, metric, policy_version, run, store_setting, train_batch
 from .statements import insert_once, no_of
+from .success import RESULT, SUCCEEDED
 
 __all__ = [
+    "RESULT",
+    "SUCCEEDED",
     "Lookup",
     "batch_group",
     "batch_item",

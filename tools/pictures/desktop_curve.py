@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import select
-from turnwise.rates import COUNTED_STATUSES
-from turnwise.records import Purpose, Status, is_success
+from turnwise.records import COUNTED_STATUSES, Purpose, Status, is_success
 from turnwise.store.database import open_database
 from turnwise.store.schema import metric, trajectory
 

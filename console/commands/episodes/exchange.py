@@ -53,7 +53,7 @@ def export_trajectories(
         str | None, typer.Option(help="Only this policy: random, oracle, …; empty: the trained policy.")
     ] = None,
     success: Annotated[
-        bool | None, typer.Option("--success/--failure", help="Only trajectories with this result.")
+        bool | None, typer.Option("--success/--failure", help="Only those that a success rate counts as this.")
     ] = None,
     limit: Annotated[int | None, typer.Option("--limit", min=1, help="Maximum number of trajectories.")] = None,
     instructions: Annotated[

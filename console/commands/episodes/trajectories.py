@@ -69,7 +69,7 @@ def list_trajectories(
         str | None, typer.Option(help="Only this policy: random, oracle, …; empty: the trained policy.")
     ] = None,
     success: Annotated[
-        bool | None, typer.Option("--success/--failure", help="Only trajectories with this result.")
+        bool | None, typer.Option("--success/--failure", help="Only those that a success rate counts as this.")
     ] = None,
     sort: Annotated[
         str, typer.Option(help="Sort by created_at or, with --run, the ended trajectories by reward or n_steps.")

@@ -6,11 +6,12 @@ as ``<tool_call>`` lines with JSON. Messages of the system, reasoning and copied
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 from uuid import UUID, uuid5
 
 import numpy as np
@@ -215,13 +216,22 @@ def _time(step: AtifStep) -> datetime | None:
     return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
+def _result(totals: Mapping[str, Any]) -> tuple[float, bool | None]:
+    """Return the reward and the verdict of a document's totals: 0 and None if they have none. Raises ExchangeError."""
+    paid, verdict = totals.get("reward"), totals.get("success")
+    try:
+        reward = float(paid) if isinstance(paid, int | float) and not isinstance(paid, bool) else 0.0
+    except OverflowError as error:
+        raise ExchangeError("`final_metrics.extra.reward` is too large for a number") from error
+    return reward, verdict if isinstance(verdict, bool) else None
+
+
 def _foreign(document: Document, turns: _Turns, task: TaskOrigin | None) -> EpisodeOrigin:
-    """Return the origin of a document of another program; its reward is that of its totals, or 0."""
+    """Return the origin of a document of another program; reward and verdict are those of its totals, or 0 and none."""
     if task is None:
         raise ExchangeError("it names no environment of turnwise: add `--env ID`, and its `--option`s")
     totals = document.final_metrics.extra if document.final_metrics else None
-    paid = (totals or {}).get("reward")
-    reward = float(paid) if isinstance(paid, int | float) and not isinstance(paid, bool) else 0.0
+    reward, verdict = _result(totals or {})
     turns.steps[-1] = replace(turns.steps[-1], reward=reward, terminated=True)
     text = document.model_dump_json(exclude_none=True)
     uid = uuid5(NAMESPACE, sha256(text.encode()).hexdigest())
@@ -245,7 +255,7 @@ def _foreign(document: Document, turns: _Turns, task: TaskOrigin | None) -> Epis
         source=Source.EXPERT,
         policy=document.agent.name,
         reward=reward,
-        success=None,
+        success=verdict,
         error="",
         stop_reason="",
         deterministic=False,

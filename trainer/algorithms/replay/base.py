@@ -49,7 +49,8 @@ class StoreReader(Protocol):
     def demonstrations(
         self, *, limit: int, run: str | None = None, environment: str | None = None, task: str | None = None
     ) -> list[str]:
-        """Return the ids of the newest completed trajectories of source ``expert``, on tasks of the training split.
+        """Return the ids of the newest trajectories of source ``expert`` that completed and succeeded
+        (``records.is_success``), on tasks of the training split.
 
         Args:
             run: only trajectories of this run; by default, of any run in the store.

@@ -1,4 +1,4 @@
-"""Demonstrations: stored episodes of an expert in every batch, for a loss that accepts the source ``expert``.
+"""Demonstrations: stored successes of an expert in every batch, for a loss that accepts the source ``expert``.
 
 Source: ours.
 
@@ -17,7 +17,8 @@ from pydantic import Field, PrivateAttr
 
 from ....agents.rollout.group_runner import env_key
 from ....errors import TurnwiseError
-from ....records import ScoredGroup, Source
+from ....records import SUCCESS_RETURN, ScoredGroup, Source
+from ..groups import successes
 from .base import ReplayBuffer, StoreReader
 
 
@@ -58,7 +59,8 @@ class Demonstrations(ReplayBuffer):
             where = f"run `{self.run}`" if self.run else "the store"
             raise TurnwiseError(
                 f"{where} has no demonstration of {' or '.join(sorted(environments))}: record some with "
-                "`turnwise eval --policy oracle --split train`, with `--env` and the same `--option`s"
+                "`turnwise eval --policy oracle --split train`, with `--env` and the same `--option`s. Only a "
+                f"success counts: without a verdict of the environment, a return of at least {SUCCESS_RETURN:g}"
             )
         chosen = _drawn([one for one in found if one.group.task.id in tasks], self.count, stream)
         if self.match == "environment":
@@ -90,18 +92,14 @@ class Demonstrations(ReplayBuffer):
             del self._chosen[name], self._loaded[name]
 
     def _load(self, environment: str, reader: StoreReader) -> None:
-        """Load the successful demonstrations of an environment, with any options; choose them at the first time."""
+        """Load the demonstrations of an environment, with any options; choose them at the first time."""
         if environment in self._loaded:
             return
         if environment not in self._chosen:
             ids = reader.demonstrations(limit=self.limit, run=self.run, environment=environment)
             self._chosen[environment] = ids
         stored = reader.load_demonstrations(self._chosen[environment])
-        self._loaded[environment] = [one for one in stored if _is_successful(one)]
-
-
-def _is_successful(scored: ScoredGroup) -> bool:
-    return all(one.success is not False for one in scored.group.trajectories)
+        self._loaded[environment] = [one for one in stored if all(successes(one))]
 
 
 def _drawn(groups: Sequence[ScoredGroup], count: int, stream: Random) -> list[ScoredGroup]:

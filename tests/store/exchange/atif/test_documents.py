@@ -133,6 +133,39 @@ def test_a_document_that_cannot_be_read_is_named(tmp_path: Path, text: str, reas
         list(read_atif(tmp_path / "a.json", TASK))
 
 
+@pytest.mark.parametrize(
+    ("totals", "result"),
+    [
+        ({"reward": 1, "success": False}, (1.0, False)),
+        ({"reward": 0.25, "success": True}, (0.25, True)),
+        ({"reward": True, "success": 1}, (0.0, None)),
+        ({}, (0.0, None)),
+    ],
+)
+def test_the_totals_of_another_program_give_reward_and_verdict(
+    tmp_path: Path, totals: dict[str, Any], result: tuple[float, bool | None]
+) -> None:
+    def change(one: dict[str, Any]) -> None:
+        one["steps"][1]["message"] = "look"
+        one["final_metrics"]["extra"] = totals
+
+    (tmp_path / "a.json").write_text(json.dumps(changed(change)))
+    (one,) = read_atif(tmp_path / "a.json", TASK)
+    assert (one.trajectory.reward, one.trajectory.success) == result
+
+
+@pytest.mark.parametrize("digits", ["1" + "0" * 400, "-1" + "0" * 400, "1" + "0" * 5000])
+def test_a_reward_beyond_every_number_is_named(tmp_path: Path, digits: str) -> None:
+    def change(one: dict[str, Any]) -> None:
+        one["steps"][1]["message"] = "look"
+        one["final_metrics"]["extra"]["reward"] = "DIGITS"
+
+    (tmp_path / "a.json").write_text(json.dumps(changed(change)).replace('"DIGITS"', digits))
+    with pytest.raises(ExchangeError, match=r"a\.json") as caught:
+        list(read_atif(tmp_path / "a.json", TASK))
+    assert len(str(caught.value)) < 300
+
+
 def test_a_document_without_a_task_names_the_option(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text(json.dumps(changed(lambda d: d["steps"][1].update(message="x"))))
     with pytest.raises(ExchangeError, match="names no environment of turnwise: add `--env ID`"):
