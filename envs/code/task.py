@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from ...sandbox import Entry, Kind, SandboxSpec, Tree
+from ...sandbox.sandbox import WORKSPACE
 from ...sandbox.transport.tree import parents
 from .checks.answers import FORGED_VERDICT, can_be_guessed, fault
 from .checks.calls import CallCase
@@ -91,14 +92,17 @@ class CodeTask:
         """
         if self.trusted:
             return
+        solved = changed(self.workspace, self.solution or {})
         questions = list[Question]()
         for number, case in enumerate(self.cases):
             try:
-                questions.append(case.question())
+                question = case.question()
             except ValueError as error:
                 raise ValueError(f"case.{number}: {error}") from None
-        added = {path: content for path, content in (self.solution or {}).items() if content is not None}
-        if message := fault(questions, self.workspace, added, self.protected):
+            places = tuple(solved.target(place, WORKSPACE) or place for place in question.places)
+            questions.append(replace(question, places=places))
+        added = {path: content for path, content in solved.items() if self.workspace.get(path) != content}
+        if message := fault(questions, self.workspace, added, self.protected, self.instruction):
             raise ValueError(f"case: {message}")
 
 

@@ -3,9 +3,10 @@
 The code under test controls the process that it runs in: it can end with any exit code, print any text, and return an
 object that equals everything. So a case proves something only if the host compares an answer, and if that answer
 
-* comes from the code under test alone: no script of the task decides it in the same process;
+* comes from the code under test alone: no script of the task decides it in the same process (``deciding_scripts``);
 * depends on the input: the cases of a program, or of a function, expect at least two different answers, or a long one;
-* cannot be read or guessed: the words of all answers that the agent cannot read add up to ``MIN_BITS``.
+* cannot be read or guessed: the words of all answers that the agent cannot read add up to ``MIN_BITS``, without the
+  answers that a file or the input itself holds (``readable_answers``).
 
 One call that returns a number of two digits or more is enough: the agent knows neither arguments nor result.
 """
@@ -16,9 +17,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from .questions import Files, Question, place_fault
+from .deciding_scripts import decision
+from .questions import INSTEAD, Files, Question, place_fault
+from .readable_answers import at_one_place, gathered, holder, positions
+from .readable_answers import words as _words
 
-WORD = re.compile(r"\d+|[^\W\d_]+")
 _COMMON = """
 true false yes no none null ok pass passed passing fail failed failing failure success successful succeeded error errors
 right wrong correct incorrect good bad valid invalid done all tests test checks check cases hold match equal same
@@ -58,9 +61,16 @@ class Answer:
     """Bits of the answer without new words."""
     is_number: bool = False
     """Whether the answer is a number of several digits that a call with arguments returned."""
+    copied: tuple[str, ...] = ()
+    """The words of the input that the answer selects."""
 
 
-def fault(questions: Sequence[Question], workspace: Files, solution: Files, protected: Sequence[str]) -> str:
+Cases = Sequence[tuple[Question, Answer]]
+
+
+def fault(
+    questions: Sequence[Question], workspace: Files, solution: Files, protected: Sequence[str], instruction: str
+) -> str:
     """Return why the cases of a task together prove nothing, and what to do; empty if they compare answers.
 
     ``solution`` are the files that the solution adds or changes.
@@ -69,7 +79,47 @@ def fault(questions: Sequence[Question], workspace: Files, solution: Files, prot
         if message := place_fault(question, workspace, solution, protected):
             return message
     texts = {path: _spaced(content.decode(errors="replace")) for path, content in workspace.items()}
-    return _answers_fault([(question.name, _answer(question, texts)) for question in questions])
+    cases = [(question, _answer(question, texts)) for question in questions]
+    if message := _answers_fault(cases):
+        return message
+    for question in questions:
+        if script := decision(question.places, workspace, solution):
+            return (
+                f"a case runs `{question.name}`, and {script} decides on a value of the code under test, an object of "
+                "which answers a comparison, a lookup or a test of truth as it likes; let the script print the value, "
+                f"and the host compare it: {INSTEAD}"
+            )
+    return _readable_fault(cases, {f"`workspace/{path}`": text for path, text in texts.items()}, instruction)
+
+
+def _readable_fault(cases: Cases, files: Mapping[str, str], instruction: str) -> str:
+    """Return the fault of the cases without those whose answers a file or their own input holds."""
+    found = {name: positions(text.split()) for name, text in files.items()}
+    found["the instruction"] = positions(_spaced(instruction).split())
+    holders = [holder(_spaced(each.given).split(), _spaced(each.expected).split(), found) for each, _ in cases]
+    for numbers in _by_program(cases).values():
+        news = [number for number in numbers if cases[number][1].new]
+        bits = _bits(frozenset[str]().union(*(cases[number][1].new for number in news)))
+        if name := gathered([_spaced(cases[number][0].expected).split() for number in news], bits, found):
+            holders = [name if number in news else each for number, each in enumerate(holders)]
+    left = [case for case, name in zip(cases, holders, strict=True) if not name]
+    names = [name for name in holders if name]
+    if names and (message := _answers_fault(left) if left else "add cases with other inputs"):
+        return (
+            f"{names[0]} holds the answers of {len(names)} of {len(cases)} cases, so that code can look them up; "
+            f"without these: {message}"
+        )
+    dropped = set[int]()
+    for numbers in _by_program(left).values():
+        covered = at_one_place([(left[number][0].inputs, left[number][1].copied) for number in numbers])
+        dropped |= {number for place, number in enumerate(numbers) if place in covered and place != min(covered)}
+    kept = [case for number, case in enumerate(left) if number not in dropped]
+    if dropped and (message := _answers_fault(kept)):
+        return (
+            f"the answers of {len(dropped) + 1} of {len(cases)} cases stand at one place of their inputs, so that a "
+            f"program copies them; if only one of these counts: {message}"
+        )
+    return ""
 
 
 def can_be_guessed(stdout: bytes) -> bool:
@@ -78,19 +128,26 @@ def can_be_guessed(stdout: bytes) -> bool:
     return all(GUESS.fullmatch(line) for line in lines if line)
 
 
-def _answers_fault(answers: Sequence[tuple[str, Answer]]) -> str:
-    if len(answers) == 1 and answers[0][1].is_number:
+def _by_program(cases: Cases) -> dict[str, list[int]]:
+    """Return the numbers of the cases of each program or function."""
+    found = defaultdict[str, list[int]](list)
+    for number, (question, _) in enumerate(cases):
+        found[question.name].append(number)
+    return found
+
+
+def _answers_fault(cases: Cases) -> str:
+    answers = [answer for _, answer in cases]
+    if len(answers) == 1 and answers[0].is_number:
         return ""
-    by_program = defaultdict[str, list[Answer]](list)
-    for name, answer in answers:
-        by_program[name].append(answer)
-    for name, own in by_program.items():
+    for name, numbers in _by_program(cases).items():
+        own = [answers[number] for number in numbers]
         if len({answer.text for answer in own}) < 2 and _bits(own[0].new) < MIN_CONSTANT_BITS:
             return (
                 f"every case of `{name}` expects the same answer, apart from words of the input, so a constant passes; "
                 "add a case with another input and another answer"
             )
-    bits = _bits(frozenset[str]().union(*(answer.new for _, answer in answers))) + sum(each.bits for _, each in answers)
+    bits = _bits(frozenset[str]().union(*(each.new for each in answers))) + sum(each.bits for each in answers)
     if answers and bits < MIN_BITS:
         return (
             "the answers of the cases can be guessed: the words that the agent can read neither in the files of the "
@@ -117,7 +174,8 @@ def _answer(question: Question, files: Mapping[str, str]) -> Answer:
         is_number = question.is_call and bool(given) and len(digits) > 1 and digits.isdecimal()
         return Answer(tuple(own), new, 0.0, is_number)
     if own and own != offered:
-        return Answer(tuple(own), new, len(own) * max(BITS_PER_INPUT_WORD, math.log2(len({*offered}))))
+        bits = len(own) * max(BITS_PER_INPUT_WORD, math.log2(len({*offered})))
+        return Answer(tuple(own), new, bits, copied=tuple(own))
     if chosen := tuple(word for word in said if word.casefold() not in in_input):
         return Answer(chosen, new, BITS_PER_CHOICE)
     text = question.expected.strip()
@@ -148,7 +206,3 @@ def _stem(path: str) -> list[str]:
 
 def _spaced(text: str) -> str:
     return f" {' '.join(_words(text.casefold()))} "
-
-
-def _words(text: str) -> list[str]:
-    return WORD.findall(text)

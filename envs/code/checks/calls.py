@@ -77,7 +77,8 @@ class CallCase:
             value = sorted(value, key=repr)
         expected = "" if value is None else str(value)
         outcome = self.raises or self.returns
-        return Question(modules(names[:-1]), ".".join(names), arguments, expected, outcome, is_call=True)
+        inputs = {"arguments": arguments}
+        return Question(modules(names[:-1]), ".".join(names), inputs, expected, outcome, is_call=True)
 
     @property
     def guessable(self) -> bool:

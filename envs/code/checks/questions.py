@@ -30,14 +30,19 @@ class Question:
     """The paths of which one holds the program or the function that answers, the last one that exists."""
     name: str
     """The program or function, as the case writes it."""
-    given: str
-    """The input, as text."""
+    inputs: Mapping[str, str]
+    """The parts of the input by name, as texts: the arguments, the standard input, files."""
     expected: str
     """The answer that the host compares, as text; empty if the host compares none, but an exception."""
     outcome: str = ""
     """The outcome without an answer, such as the name of an exception."""
     is_call: bool = False
     """Whether the answer is the result of a call with literal arguments."""
+
+    @property
+    def given(self) -> str:
+        """Return the whole input as text."""
+        return "\n".join(self.inputs.values())
 
 
 def command_question(argv: Sequence[str], stdin: bytes, files: Files, stdout: bytes) -> Question:
@@ -49,7 +54,8 @@ def command_question(argv: Sequence[str], stdin: bytes, files: Files, stdout: by
         )
     if (call := printed_call(argv)) and not (stdin or files):
         names, arguments = call
-        return Question(modules(names[:-1]), ".".join(names), arguments, stdout.decode(errors="replace"), is_call=True)
+        inputs = {"arguments": arguments}
+        return Question(modules(names[:-1]), ".".join(names), inputs, stdout.decode(errors="replace"), is_call=True)
     command, *rest = argv
     if command in ("python", "python3") and rest[:1] == ["-m"] and len(rest) > 1:
         name, rest = rest[1], rest[2:]
@@ -66,13 +72,19 @@ def command_question(argv: Sequence[str], stdin: bytes, files: Files, stdout: by
                 f"process with the code under test, which can forge what it prints; {INSTEAD}"
             )
     for path, content in files.items():
-        if path in places or path.endswith(SCRIPTS) or content.startswith(b"#!"):
+        if path in places or is_script(path, content):
             raise ValueError(
                 f"`files` holds the script `{path}`, which shares its process with the code under test; `files` may "
                 f"hold data only: {INSTEAD}"
             )
-    given = "\n".join([*rest, *(content.decode(errors="replace") for content in (stdin, *files.values()))])
-    return Question(places, name, given, stdout.decode(errors="replace"))
+    data = {"standard input": stdin, **{f"file {path}": content for path, content in files.items()}}
+    inputs = {"arguments": "\n".join(rest), **{part: text.decode(errors="replace") for part, text in data.items()}}
+    return Question(places, name, inputs, stdout.decode(errors="replace"))
+
+
+def is_script(path: str, content: bytes) -> bool:
+    """Return whether a file is a program, by its name or its first line."""
+    return path.endswith(SCRIPTS) or content.startswith(b"#!")
 
 
 def modules(names: Sequence[str], *, main: bool = False) -> tuple[str, ...]:
