@@ -1,6 +1,6 @@
 """The names inside vLLM (0.32) that turnwise leans on and that vLLM does not promise to keep.
 
-``tests/agents/engine/test_vllm_names.py`` looks each of them up. If a later vLLM lacks one of ``ENGINE_CORE``, engines
+``tests/agents/engine/test_vllm.py`` looks each of them up. If a later vLLM lacks one of ``ENGINE_CORE``, engines
 use vLLM's documented ``AsyncLLM`` instead (``async_core``), which is slower for small models. The others have no
 substitute: without them an engine does not start. ``CPU_SPEED`` is only for speed.
 
