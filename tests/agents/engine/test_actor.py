@@ -1,4 +1,4 @@
-"""The engine actor and its client: timeouts, session affinity, aborts, and the death of processes."""
+"""The engine actor and its client: timeouts, session affinity, aborts, agreement, and the death of processes."""
 
 import asyncio
 import os
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from transformers import AutoModelForCausalLM
 from turnwise.agents.engine.actor import start_engine
 from turnwise.agents.engine.client import PolicyClient
@@ -17,6 +18,7 @@ from turnwise.agents.tiny_model import new_model
 from turnwise.agents.tokens.conversation import Chat
 from turnwise.agents.weights.shm_writer import WeightWriter
 from turnwise.agents.weights.source import ParameterSource
+from turnwise.tests.agents.engine.parity import WORDS, check, play
 
 pytestmark = pytest.mark.slow
 
@@ -25,7 +27,7 @@ PROMPT = [5, 6, 7]
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return new_model(tmp_path_factory.mktemp("engine") / "model", [f"w{i}" for i in range(120)], seed=2, tie=False)
+    return new_model(tmp_path_factory.mktemp("engine") / "model", WORDS, seed=2, arch="llama", tie=False)
 
 
 @pytest.fixture(scope="module")
@@ -145,6 +147,15 @@ def test_a_session_stays_on_its_replica(run: Any, engine: Any) -> None:
         await client.close()
 
     run(scenario())
+
+
+def test_it_agrees_with_the_learner_through_updates_in_flight_by_each_transport(
+    run: Any, engine: Any, model: Path
+) -> None:
+    network = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32)
+    for way in ("shm", "collective"):
+        snapshots, sampled = run(play(network, engine, way))
+        check(network, snapshots, sampled)
 
 
 @pytest.mark.chaos

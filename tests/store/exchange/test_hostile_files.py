@@ -1,4 +1,7 @@
-"""A file of another program costs a bounded amount of memory and time, whatever its few bytes stand for."""
+"""A file of another program costs a bounded amount of memory and time, whatever its few bytes stand for.
+
+`make soak` has every file that is large only when it is read.
+"""
 
 import json
 import os
@@ -77,8 +80,8 @@ def large_extras(row: dict[str, Any]) -> None:
     ("change", "reason"),
     [
         (many_steps, "a row needs too much memory"),
-        (many_images, "a row needs too much memory"),
-        (large_extras, "a row needs too much memory"),
+        pytest.param(many_images, "a row needs too much memory", marks=pytest.mark.soak),
+        pytest.param(large_extras, "a row needs too much memory", marks=pytest.mark.soak),
         (many_values, r"trajectory 1 has [\d,]+ values; the limit is 1,048,576"),
     ],
 )

@@ -1,4 +1,4 @@
-"""An update after a resume equals the update of the uninterrupted run, bit for bit."""
+"""An update after a resume equals the update of the uninterrupted run, bit for bit; `make soak` has every component."""
 
 import json
 from pathlib import Path
@@ -49,12 +49,25 @@ class Process:
         self.streams.load_state_dict(states["streams"])
 
 
+CHOSEN: list[dict[str, Any]] = [
+    {},
+    {"proximal": {"name": "ewma"}},
+    {"proximal": {"name": "log_linear"}},
+    {"loss": {"name": "gspo"}},
+]
+"""Components without a state, with tensors, and with other states."""
+IN_CI = [(0, CHOSEN[0]), (2, CHOSEN[1]), (2, CHOSEN[2])]
+
+
 @pytest.mark.parametrize(
-    "chosen",
-    [{}, {"proximal": {"name": "ewma"}}, {"proximal": {"name": "log_linear"}}, {"loss": {"name": "gspo"}}],
+    ("at", "chosen"),
+    [
+        pytest.param(at, chosen, marks=() if (at, chosen) in IN_CI else pytest.mark.soak)
+        for at in (0, 2)
+        for chosen in CHOSEN
+    ],
     ids=str,
 )
-@pytest.mark.parametrize("at", [0, 2])
 def test_a_resumed_run_continues_as_the_uninterrupted_one(
     model: Path, tmp_path: Path, chosen: dict[str, Any], at: int
 ) -> None:

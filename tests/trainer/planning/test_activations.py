@@ -1,4 +1,4 @@
-"""The planned bytes are those that torch keeps, counted on tensors without storage."""
+"""The planned bytes are those that torch keeps, counted on tensors without storage; `make soak` counts more cases."""
 
 import pytest
 import torch
@@ -51,7 +51,11 @@ def counted_bytes(config: object, tokens: int, low: bool, weights: torch.dtype, 
 
 @pytest.mark.parametrize(
     ("family", "low", "sharded"),
-    [("qwen3", False, False), ("qwen3", True, False), ("llama", True, True)],
+    [
+        pytest.param("qwen3", False, False, marks=pytest.mark.soak),
+        ("qwen3", True, False),
+        ("llama", True, True),
+    ],
 )
 def test_a_layer_keeps_the_planned_bytes(family: str, low: bool, sharded: bool) -> None:
     weights = torch.bfloat16 if sharded else torch.float32
@@ -63,7 +67,14 @@ def test_a_layer_keeps_the_planned_bytes(family: str, low: bool, sharded: bool) 
     assert planned == pytest.approx((large - small) / 2, rel=0.01)
 
 
-@pytest.mark.parametrize(("tokens", "need"), [(501, None), (501, Need.ENTROPY), (2001, Need.ENTROPY_GRADIENT)])
+@pytest.mark.parametrize(
+    ("tokens", "need"),
+    [
+        (501, None),
+        pytest.param(501, Need.ENTROPY, marks=pytest.mark.soak),
+        (2001, Need.ENTROPY_GRADIENT),
+    ],
+)
 def test_the_output_head_holds_the_planned_bytes(tokens: int, need: Need | None) -> None:
     config = config_of("qwen3", 1, vocabulary=40_000, hidden=32)
     counted = counted_bytes(config, tokens, False, torch.float32, need)

@@ -1,4 +1,7 @@
-"""However often a run is killed and resumed, each draw of its task sampler is trained on once."""
+"""However often a run is killed and resumed, each draw of its task sampler is trained on once.
+
+`make soak` tries more histories.
+"""
 
 import asyncio
 from collections.abc import Sequence
@@ -8,6 +11,7 @@ from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any, cast
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import PrivateAttr
@@ -192,9 +196,13 @@ def surviving(database: Database) -> list[int]:
         return sorted(conn.execute(which).scalars())
 
 
-@settings(max_examples=8, deadline=None)
-@given(actions=ACTIONS, sampler=st.sampled_from(SAMPLERS))
-def test_any_history_of_kills_trains_on_each_draw_once(actions: list[str], sampler: str) -> None:
+@pytest.mark.parametrize("examples", [3, pytest.param(30, marks=pytest.mark.soak)])
+def test_any_history_of_kills_trains_on_each_draw_once(examples: int) -> None:
+    histories = given(actions=ACTIONS, sampler=st.sampled_from(SAMPLERS))
+    settings(max_examples=examples, deadline=None)(histories(check_history))()
+
+
+def check_history(actions: list[str], sampler: str) -> None:
     async def scenario(stage: Stage) -> None:
         await stage.begin()
         life = Life(stage, sampler)

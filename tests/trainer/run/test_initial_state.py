@@ -135,7 +135,7 @@ def damage(path: Path, how: str) -> None:
     file.write_bytes(data[: len(data) // 2] if how == "truncated" else data[:-1] + bytes([data[-1] ^ 1]))
 
 
-@pytest.mark.parametrize("how", ["truncated", "one bit flipped"])
+@pytest.mark.parametrize("how", [pytest.param("truncated", marks=pytest.mark.soak), "one bit flipped"])
 def test_a_broken_checkpoint_falls_back_to_the_one_before_it_and_never_to_the_start(
     database: Database, model: Path, how: str
 ) -> None:
@@ -201,7 +201,7 @@ def test_an_adapter_is_neither_trained_on_random_weights_nor_taken_for_a_model(d
         begin(database, config(adapter, name="other"))
 
 
-@pytest.mark.parametrize("again_with_fork", [True, False])
+@pytest.mark.parametrize("again_with_fork", [True, pytest.param(False, marks=pytest.mark.soak)])
 def test_a_fork_that_was_killed_before_its_first_checkpoint_starts_from_its_parent_again(
     database: Database, model: Path, again_with_fork: bool
 ) -> None:

@@ -1,4 +1,7 @@
-"""All environments of ``turnwise.envs.text.language``: contract, levels, splits, rewards, snapshots, any text."""
+"""All environments of ``turnwise.envs.text.language``: contract, levels, splits, rewards, snapshots, any text.
+
+`make soak` plays more tasks and texts.
+"""
 
 import random
 from typing import Any
@@ -37,9 +40,10 @@ def test_the_contract_holds(env_type: type[LanguageEnv], level: int) -> None:
 
 @env_types
 @levels
-def test_the_oracle_always_succeeds_within_the_turns(env_type: type[LanguageEnv], level: int) -> None:
+@pytest.mark.parametrize("count", [50, pytest.param(500, marks=pytest.mark.soak)])
+def test_the_oracle_always_succeeds_within_the_turns(env_type: type[LanguageEnv], level: int, count: int) -> None:
     env = env_type(level)
-    for seed in range(200):
+    for seed in range(count):
         env.reset(seed=seed, options={"split": "test"})
         for turn in range(1, env.max_turns + 1):
             _, _, terminated, _, info = env.step(env.oracle())
@@ -52,7 +56,8 @@ def test_the_oracle_always_succeeds_within_the_turns(env_type: type[LanguageEnv]
 
 @env_types
 @levels
-def test_splits_share_no_instance(env_type: type[LanguageEnv], level: int) -> None:
+@pytest.mark.parametrize("count", [150, pytest.param(1000, marks=pytest.mark.soak)])
+def test_splits_share_no_instance(env_type: type[LanguageEnv], level: int, count: int) -> None:
     env = env_type(level)
 
     def keys(split: str, count: int) -> set[str]:
@@ -62,7 +67,7 @@ def test_splits_share_no_instance(env_type: type[LanguageEnv], level: int) -> No
             found.add(env.episode.puzzle.key)
         return found
 
-    train, test = keys("train", 2000), keys("test", 400)
+    train, test = keys("train", 4 * count), keys("test", count)
     assert not train & test
     assert len(train) > 250
     assert len(test) > 60
@@ -113,11 +118,19 @@ texts = st.one_of(st.text(max_size=60), st.lists(words, max_size=6).map(" ".join
 
 
 @env_types
-@settings(max_examples=120, deadline=None)
-@given(seed=seeds, level=st.sampled_from(LEVELS), actions=st.lists(texts, max_size=8), picks=st.randoms())
-def test_any_text_is_an_outcome(
-    env_type: type[LanguageEnv], seed: int, level: int, actions: list[str], picks: random.Random
-) -> None:
+@pytest.mark.parametrize("examples", [30, pytest.param(500, marks=pytest.mark.soak)])
+def test_any_text_is_an_outcome(env_type: type[LanguageEnv], examples: int) -> None:
+    played = given(
+        env_type=st.just(env_type),
+        seed=seeds,
+        level=st.sampled_from(LEVELS),
+        actions=st.lists(texts, max_size=8),
+        picks=st.randoms(),
+    )
+    settings(max_examples=examples, deadline=None)(played(check_texts))()
+
+
+def check_texts(env_type: type[LanguageEnv], seed: int, level: int, actions: list[str], picks: random.Random) -> None:
     """Odd texts and valid actions alternate; an episode replays exactly, also from a snapshot."""
     env, again = env_type(level), make(env_type.name, level=level)
     first = env.reset(seed=seed)

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from turnwise.agents.tiny_model import new_model
 from turnwise.records import Group, GroupState, Horizon, Status, Step, Task, Trajectory
@@ -149,6 +149,7 @@ def test_any_other_text_is_not_a_verdict(text: str) -> None:
         parse_score(text)
 
 
+@settings(max_examples=30)
 @given(st.text() | st.recursive(st.none() | st.booleans() | st.floats() | st.text(), st.lists).map(json.dumps))
 def test_no_text_gets_a_score_by_accident(text: str) -> None:
     with pytest.raises(NoVerdict):

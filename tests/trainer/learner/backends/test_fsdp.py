@@ -1,4 +1,7 @@
-"""Two ranks equal one: updates, checkpoints in both directions, published weights; a dead rank ends the update."""
+"""Two ranks equal one: updates, checkpoints in both directions, published weights; a dead rank ends the update.
+
+A start of two ranks takes 15 s of CPU, so CI starts them once; `make soak` adds losses, an adapter and three ranks.
+"""
 
 import mmap
 import re
@@ -25,7 +28,7 @@ from turnwise.trainer.config.sections import LearnerConfig, LoraConfig
 from turnwise.trainer.learner.backends import fsdp
 from turnwise.trainer.learner.backends.fsdp import FsdpLearner
 from turnwise.trainer.learner.backends.local import Learner, NonFiniteLoss
-from turnwise.trainer.learner.backends.rank import LearnerRank, RankSpec
+from turnwise.trainer.learner.backends.rank import LearnerRank
 from turnwise.trainer.learner.errors import RankFailed, RanksLate
 from turnwise.trainer.learner.record.logprob_trace import LogprobTrace
 
@@ -84,6 +87,25 @@ def broadcast(learner: FsdpLearner) -> dict[str, torch.Tensor]:
         return received.result()
 
 
+def load_in_turn(rank: LearnerRank) -> tuple[float, float]:
+    """Take part in a load of 0.3 s, and return its beginning and end."""
+
+    def work() -> tuple[float, float]:
+        began = time.monotonic()
+        time.sleep(0.3)
+        return began, time.monotonic()
+
+    return rank._ranks.in_turn(work, "the test")
+
+
+def assert_loads_in_turn(ray: Any, learner: FsdpLearner) -> None:
+    """Assert that the ranks, which are on one host, load one after the other."""
+    times = sorted(ray.get([one.__ray_call__.remote(load_in_turn) for one in learner.actors], timeout=60))
+    assert len(times) == len(learner.actors) > 1
+    for (_, ended), (began, _) in pairwise(times):
+        assert ended <= began
+
+
 @pytest.mark.slow
 def test_two_ranks_equal_one_and_a_dead_rank_ends_the_update(tmp_path: Path, ray: Any) -> None:
     model = new_model(tmp_path / "model", VOCABULARY, hidden=32, heads=2, seed=3)
@@ -126,6 +148,8 @@ def test_two_ranks_equal_one_and_a_dead_rank_ends_the_update(tmp_path: Path, ray
     assert moments[0].keys() == moments[1].keys()
     assert all(torch.allclose(value, moments[1][name], rtol=0, atol=1e-5) for name, value in moments[0].items())
 
+    assert_loads_in_turn(ray, two)
+
     location = written(two)
     with Path(location["path"]).open("r+b") as file:
         buffer = mmap.mmap(file.fileno(), 0)
@@ -156,13 +180,14 @@ def test_ranks_without_their_gpus_end_with_what_to_check(
 
 
 @pytest.mark.slow
-def test_a_model_that_cannot_be_loaded_is_not_the_death_of_a_rank(tmp_path: Path, ray: Any) -> None:
+@pytest.mark.parametrize("ranks", [1, pytest.param(2, marks=pytest.mark.soak)])
+def test_a_model_that_cannot_be_loaded_is_not_the_death_of_a_rank(tmp_path: Path, ray: Any, ranks: int) -> None:
     model = new_model(tmp_path / "model", VOCABULARY, hidden=32, heads=2, seed=3)
     (model / "config.json").write_text(
         (model / "config.json").read_text().replace('"hidden_size": 32', '"hidden_size": 48')
     )
     with pytest.raises(TurnwiseError) as caught:
-        FsdpLearner(model, FSDP, DecoupledPPO(), Recompute(), 0.7)
+        FsdpLearner(model, FSDP.model_copy(update={"num_ranks": ranks}), DecoupledPPO(), Recompute(), 0.7)
     assert not isinstance(caught.value, RankFailed)
 
 
@@ -218,30 +243,10 @@ def test_every_loss_trains_the_same_weights_on_several_ranks(tmp_path: Path, ray
             each.update(broken, 0.5, 10, Random(0))
 
 
-class Turns(LearnerRank):
-    """A rank that records when it loads."""
-
-    def load(self) -> tuple[float, float]:
-        """Take part in a load of half a second, and return its beginning and end."""
-
-        def work() -> tuple[float, float]:
-            began = time.monotonic()
-            time.sleep(0.5)
-            return began, time.monotonic()
-
-        return self._ranks.in_turn(work, "the test")
-
-
-@pytest.mark.slow
-def test_the_ranks_of_one_host_load_one_after_the_other(tmp_path: Path, ray: Any) -> None:
+@pytest.mark.soak
+def test_three_ranks_of_one_host_load_one_after_the_other(tmp_path: Path, ray: Any) -> None:
     model = new_model(tmp_path / "model", VOCABULARY, hidden=32, heads=2, seed=3)
-    ranks = [ray.remote(Turns).options(num_cpus=0).remote(rank, 3) for rank in range(3)]
-    address = ray.get(ranks[0].listen.remote(), timeout=60)
-    loss, proximal = DecoupledPPO().model_dump(mode="json"), Recompute().model_dump(mode="json")
-    spec = RankSpec(str(model), FSDP.model_dump(mode="json"), loss, proximal, 1.0)
-    ray.get([rank.connect.remote(address, spec) for rank in ranks], timeout=120)
-    times = sorted(ray.get([rank.load.remote() for rank in ranks], timeout=60))
-    for (_, ended), (began, _) in pairwise(times):
-        assert ended <= began
-    for rank in ranks:
-        ray.kill(rank)
+    config = FSDP.model_copy(update={"num_ranks": 3})
+    learner = FsdpLearner(model, config, DecoupledPPO(), Recompute(), 1.0)
+    assert_loads_in_turn(ray, learner)
+    learner.close()
