@@ -6,12 +6,21 @@ import re
 from collections.abc import Callable
 from fractions import Fraction
 
+from .reading import SCALES
+
 MAX_OPERATIONS = 8
 MAX_DIGITS = 15
 
 _SIGNS = str.maketrans(
     dict.fromkeys("\u00d7\u00b7\u22c5\u2219\u2022\u2217\u2715\u2716", "*") | dict.fromkeys("\u00f7\u2215\u2044", "/")
 )
+_WORDS = {"plus": "+", "minus": "-", "times": "*", "multiplied by": "*", "divided by": "/"}
+_WORD = re.compile(rf"(?<=[0-9)]) ({'|'.join(_WORDS)}) (?=[0-9(-])")
+_NEGATIVE = re.compile(r"\b(?:minus|negative) (?=[0-9(])")
+_DASH = re.compile(r"(?<=[a-z][a-z]) - (?=[0-9(])")
+"""A dash of the sentence, which is not a minus sign."""
+_VARIABLE = re.compile(r"\b([a-z]) - ?(?=[0-9(])")
+_LABEL = re.compile(r"\b(?:step|question|problem|turn|attempt|part|line) [0-9]+ - ")
 _LATEX = re.compile(r"\\[()\[\]]|\$")
 _TIMES = re.compile(r"(?<=[0-9)])\s*x\s*(?=[0-9(])")
 _COMMA = re.compile(r"(?<=[0-9]),(?=[0-9]{3}(?![0-9]))")
@@ -21,6 +30,24 @@ _EXPRESSION = re.compile(
     r"(?<![\w.+/^%\u221a])(?<![0-9)][-*])(?<![0-9)] [-*] )"
     rf"(?:[-+/^%\u221a(]\s*)*{_NUMBER}(?:[\s)]*[-+*/^%][-+*/^%\u221a\s(]*{_NUMBER}(?!\w))+(?:\s*\))*%?"
 )
+_BEFORE = re.compile(
+    rf"""
+    (?: [a-z_](?:[*+/^%-]|[ ][*+/^%][ ]) | [a-z][ ]\+
+      | \b(?:{"|".join([*_WORDS, "over", "mod", "modulo", "double", "twice", "triple", "half"])})[ ]
+      | (?:[0-9]|lots)[ ](?:by|of)[ ] | \b(?:percent|%|half|third|quarter)[ ]of[ ]
+      | \b(?:sqrt|root|log|ln|exp|sin|cos|tan|abs|round|floor|ceil|factorial)(?:[ ]of)?[ ]?\(* )$
+    """,
+    re.VERBOSE,
+)
+"""Text before an expression that is a part of it."""
+_AFTER = re.compile(
+    rf"""
+    [*+/^%-][a-z_(] | [ ][*+/^%][ ][a-z_(] | [ ]-[ ][a-z]\b
+      | [ ](?:{"|".join([*_WORDS, *SCALES, "over", "mod", "modulo", "percent"])})\b
+    """,
+    re.VERBOSE,
+)
+"""Text after an expression that is a part of it."""
 _UNKNOWN = re.compile(r"[^-+*/().0-9\s]")
 _OPERATIONS: dict[type[ast.operator], Callable[[Fraction, Fraction], Fraction]] = {
     ast.Add: operator.add,
@@ -37,16 +64,28 @@ class NotComputable(Exception):
 def expression(text: str) -> str:
     """Return the first expression with an operator in a plain text, with ``*`` and ``/`` as its signs; else nothing.
 
-    It is never a part of a longer one: an expression with other signs is returned whole, and ``compute`` refuses it.
+    It is never a part of a longer one: an expression with other signs, or with words that belong to it, is returned
+    with them, and ``compute`` refuses it.
     """
     signs = _COMMA.sub("", _TIMES.sub(" * ", _LATEX.sub(" ", text).translate(_SIGNS)))
+    signs = _WORD.sub(lambda word: f" {_WORDS[word[1]]} ", _LABEL.sub(" ", signs))
+    signs = _VARIABLE.sub(r"\1-", _DASH.sub(": ", _NEGATIVE.sub("-", signs)))
     found = _EXPRESSION.search(signs)
-    return _balanced(found.group()) if found else ""
+    if found is None:
+        return ""
+    part, before, after = found.group(), _BEFORE.search(signs[: found.start()]), _AFTER.match(signs, found.end())
+    if before or after:
+        return f"{before[0] if before else ''}{part}{after[0] if after else ''}".strip()
+    return _balanced(part)
 
 
 def _balanced(found: str) -> str:
     """Return an expression without the parentheses of the sentence around it."""
-    return (found if found.count("(") == found.count(")") else found.strip("() ")).strip().replace("\n", " ")
+    while found.startswith(("(", " ")) and found.count("(") > found.count(")"):
+        found = found[1:]
+    while found.endswith((")", " ")) and found.count(")") > found.count("("):
+        found = found[:-1]
+    return found.strip().replace("\n", " ")
 
 
 def compute(text: str) -> Fraction:
