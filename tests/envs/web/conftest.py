@@ -1,4 +1,4 @@
-"""Sandboxes with a browser, and the site of hostile pages."""
+"""Sandboxes with a browser, the site of hostile pages, and a site of one page."""
 
 import subprocess
 from collections.abc import Iterator
@@ -9,6 +9,7 @@ from turnwise.sandbox import set_provider
 from turnwise.sandbox.images.reference import image_reference
 from turnwise.sandbox.provider import InProcessProvider
 from turnwise.tests.envs.web.hostile_site import STEP_TIMEOUT_S, HostileSite
+from turnwise.tests.envs.web.one_page import OnePage
 
 
 @pytest.fixture(scope="package")
@@ -32,3 +33,11 @@ def site(browsers: None) -> Iterator[HostileSite]:
     yield made
     made.close()
     patched.undo()
+
+
+@pytest.fixture(scope="module")
+def page(browsers: None) -> Iterator[OnePage]:
+    """One browser for all pages of a module; each test opens its own."""
+    made = OnePage()
+    yield made
+    made.close()

@@ -1,8 +1,6 @@
 """A site of one page, whose elements are found by their names."""
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from turnwise.envs.web.custom_site import CustomSiteEnv, FinalState, SiteTask
@@ -14,11 +12,16 @@ LOG = (
 
 
 class OnePage(CustomSiteEnv):
-    """A site that displays ``body``."""
+    """A site of one page, given by ``open``; one browser serves all pages."""
 
-    def __init__(self, body: str, **settings: Any) -> None:
+    def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
+        self.body = self.seen = ""
+
+    def open(self, body: str) -> None:
+        """Start an episode on a page with this body."""
         self.body = body
+        self.seen = str(self.reset(seed=0)[0])
 
     def task(self, seed: int, split: str) -> SiteTask:
         """Return the task of opening the page."""
@@ -45,14 +48,3 @@ class OnePage(CustomSiteEnv):
         found = re.search(r"\[(\d+)\] " + re.escape(line), self.seen)
         assert found, f"no {line} in {self.seen}"
         return int(found.group(1))
-
-
-@contextmanager
-def one_page(body: str) -> Iterator[OnePage]:
-    """Open the page."""
-    made = OnePage(body)
-    try:
-        made.seen = str(made.reset(seed=0)[0])
-        yield made
-    finally:
-        made.close()
