@@ -147,6 +147,8 @@ class HostileSite(CustomSiteEnv):
     def __init__(self, at: str = "harmless", **settings: Any) -> None:
         super().__init__(**settings)
         self.at = at
+        self.first = ""
+        """The first observation of the last ``press``."""
 
     def task(self, seed: int, split: str) -> SiteTask:
         """Return the task of opening the page."""
@@ -174,6 +176,7 @@ def press(site: HostileSite, at: str) -> tuple[str, float]:
     """Press the button or link of the page ``at``; return the observation and the seconds of the step."""
     site.at = at
     seen, _ = site.reset(seed=1)
+    site.first = str(seen)
     began = time.monotonic()
     after, reward, _, _, _ = site.step(
         f"click({number_of(seen, 'button') if 'button' in str(seen) else number_of(seen, 'link')})"
