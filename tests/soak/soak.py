@@ -53,6 +53,7 @@ TESTS: dict[str, tuple[list[str], dict[str, str]]] = {
             "TURNWISE_BROWSED_SEEDS": "20",
             "TURNWISE_BROWSERGYM_SEEDS": "20",
             "TURNWISE_MINIWOB_EVERY": "1",
+            "TURNWISE_IN_PLACE_EPISODES": "5",
         },
     ),
     "frozen_engine": (

@@ -1,4 +1,7 @@
-"""A check compares the complete end state: any other changed value fails the task."""
+"""A check compares the complete end state: any other changed value fails the task.
+
+CI changes the state of a task that changes nothing, and of one that does on each site; the soak has more.
+"""
 
 import sqlite3
 from collections.abc import Iterator
@@ -7,6 +10,7 @@ from contextlib import closing
 import pytest
 from turnwise.envs.web.apps.tasks.catalog import TEMPLATES, draw
 from turnwise.tests.envs.web.apps.running import Served
+from turnwise.tests.soaked import soaked_but
 
 pytestmark = pytest.mark.slow
 
@@ -25,7 +29,10 @@ def changes(connection: sqlite3.Connection) -> Iterator[str]:
                     yield f"UPDATE {table} SET {column} = {other} WHERE rowid = {row}"  # noqa: S608
 
 
-@pytest.mark.parametrize("name", list(TEMPLATES)[2::6])
+IN_CI = ("shop/count-rated", "shop/cancel-order", "tracker/new-issue", "wiki/rename")
+
+
+@pytest.mark.parametrize("name", soaked_but(IN_CI, list(TEMPLATES)[2::6]))
 def test_any_other_change_fails(name: str, sites: dict[str, Served]) -> None:
     task = draw(name, 4)
     served = sites[task.site]

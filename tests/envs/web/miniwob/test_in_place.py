@@ -18,7 +18,7 @@ from turnwise.envs.web.miniwob.env import SERVER, MiniWoBEnv
 from turnwise.envs.web.miniwob.tasks import IN_PLACE, LATE_ICONS
 
 EVERY = int(os.environ.get("TURNWISE_MINIWOB_EVERY", "45"))
-EPISODES = int(os.environ.get("TURNWISE_IN_PLACE_EPISODES", "5"))
+EPISODES = int(os.environ.get("TURNWISE_IN_PLACE_EPISODES", "3"))
 ACTS = 3
 LAST = ("Tab", "Shift+Tab", "Control+a", "Control+End", "Control+v", "Control+z", "Control+Shift+z", "Enter")
 """Keys that reveal focus, selection, clipboard and undo history of an earlier episode; no page is reused after one."""

@@ -18,6 +18,13 @@ def env(browsers: None) -> Iterator[TinyWebEnv]:
     made.close()
 
 
+@pytest.fixture(scope="module")
+def login(browsers: None) -> Iterator[LoginEnv]:
+    made = LoginEnv()
+    yield made
+    made.close()
+
+
 def closed(seen: object) -> None:
     assert set(str(seen).split()) <= set(VOCABULARY)
 
@@ -63,32 +70,26 @@ def test_a_failure_and_an_invalid_action_have_a_cost(env: TinyWebEnv) -> None:
 
 
 @pytest.mark.parametrize("by", APP_SPLITS.by)
-def test_every_split_can_be_played(browsers: None, by: str) -> None:
+def test_every_split_can_be_played(env: TinyWebEnv, login: LoginEnv, by: str) -> None:
     made = TinyWebEnv(by=by)
-    try:
-        for seed in range(3):
-            seen, _ = made.reset(seed=seed, options={"split": "test"})
-            closed(seen)
-            assert made.valid_actions()
-            closed(made.step(made.valid_actions()[0][0])[0])
-            closed(made.reset(seed=seed, options={"split": "train"})[0])
-    finally:
-        made.close()
+    made._browser, made._envs["site"] = env._browser, login
+    for seed in range(2):
+        seen, _ = made.reset(seed=seed, options={"split": "test"})
+        closed(seen)
+        assert made.valid_actions()
+        closed(made.step(made.valid_actions()[0][0])[0])
+        closed(made.reset(seed=seed, options={"split": "train"})[0])
 
 
-def test_a_login_succeeds_once_the_page_confirms_it(browsers: None) -> None:
-    env = LoginEnv()
-    try:
-        for seed in range(2):
-            env.reset(seed=seed)
-            name, password = env.goal.split('"')[1::2]
-            fields = [node["id"] for node in env.nodes if node["role"] == "textbox"][-2:]
-            for field in [node["id"] for node in env.nodes if node["role"] in FIELD_ROLES]:
-                assert env.step(f"fill({field}, 'Log out')")[1:3] == (0.0, False)
-            assert env.step(f"fill({fields[0]}, {name!r})")[1:3] == (0.0, False)
-            assert env.step(f"fill({fields[1]}, {password!r})")[1:3] == (0.0, False)
-            (button,) = [node["id"] for node in env.nodes if (node["role"], node["name"]) == ("button", "Log in")]
-            assert env.step(f"click({button})")[1:3] == (1.0, True)
-        assert isinstance(env, WebAppsEnv)
-    finally:
-        env.close()
+def test_a_login_succeeds_once_the_page_confirms_it(login: LoginEnv) -> None:
+    for seed in range(2):
+        login.reset(seed=seed)
+        name, password = login.goal.split('"')[1::2]
+        fields = [node["id"] for node in login.nodes if node["role"] == "textbox"][-2:]
+        for field in [node["id"] for node in login.nodes if node["role"] in FIELD_ROLES]:
+            assert login.step(f"fill({field}, 'Log out')")[1:3] == (0.0, False)
+        assert login.step(f"fill({fields[0]}, {name!r})")[1:3] == (0.0, False)
+        assert login.step(f"fill({fields[1]}, {password!r})")[1:3] == (0.0, False)
+        (button,) = [node["id"] for node in login.nodes if (node["role"], node["name"]) == ("button", "Log in")]
+        assert login.step(f"click({button})")[1:3] == (1.0, True)
+    assert isinstance(login, WebAppsEnv)
