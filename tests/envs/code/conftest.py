@@ -1,6 +1,5 @@
-"""Fixtures of the code environments: the two backends, and the number of seeds."""
+"""Fixtures of the code environments: the two backends."""
 
-import os
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -9,8 +8,6 @@ import pytest
 from turnwise.sandbox import set_provider
 from turnwise.sandbox.images.reference import image_reference
 from turnwise.sandbox.provider import InProcessProvider
-
-SEEDS = int(os.environ.get("TURNWISE_CODE_SEEDS", "8"))
 
 
 def _answers(backend: str) -> bool:
@@ -57,9 +54,3 @@ def local() -> Iterator[str]:
 def any_sandboxes() -> Iterator[str]:
     """Yield one backend, for tests that run on either."""
     yield from _sandboxes("docker")
-
-
-@pytest.fixture(scope="session")
-def seeds() -> int:
-    """Return the number of seeds per family."""
-    return SEEDS

@@ -25,7 +25,7 @@ instruction = "add of calc.py must add. Repair it."
 protected = ["tests/*"]
 
 [limits]
-command_seconds = 3
+command_seconds = 2
 
 [[case]]
 call = "calc.add(2, 3)"
@@ -97,7 +97,7 @@ def test_observations_are_bounded_and_report_the_omitted_part(env: CodeEnv) -> N
     assert text.endswith("\n20000")
     assert "characters left out" in text
     assert seen(env, "bash yes").startswith("killed: it printed too much")
-    assert seen(env, "bash sleep 30") == "killed: not over after 3 s"
+    assert seen(env, "bash sleep 30") == "killed: not over after 2 s"
     assert "�" in seen(env, "bash printf '\\xff\\xfe'")
 
 
@@ -116,6 +116,7 @@ def test_episodes_begin_clean(env: CodeEnv) -> None:
     assert "kept" not in seen(env, "bash ls -A /workspace /tmp")
 
 
+@pytest.mark.parametrize("sandboxes", ["local", pytest.param("docker", marks=pytest.mark.soak)], indirect=True)
 def test_step_rewards_sum_to_the_final_share_and_cannot_be_farmed(sandboxes: str) -> None:
     env = make("turnwise/Code-v0", family="rename", step_reward=True, trusted=True, turn_cost=0.01, invalid_cost=0.1)
     env.reset(seed=1)

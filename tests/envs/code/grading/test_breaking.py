@@ -1,4 +1,7 @@
-"""An agent that breaks its own sandbox gains nothing, and harms neither the episode's verdict nor the next episode."""
+"""An agent that breaks its own sandbox gains nothing, and harms neither the episode's verdict nor the next episode.
+
+CI tries a way of every kind; the soak tries all.
+"""
 
 import subprocess
 import threading
@@ -11,6 +14,7 @@ from turnwise.sandbox import SandboxLease, SandboxLost, set_provider
 from turnwise.tests.envs.code.faulty_provider import FaultyProvider
 from turnwise.tests.envs.code.small_task import FIXED, small_task
 from turnwise.tests.sandbox.backends.test_endings import FILL
+from turnwise.tests.soaked import soaked_but
 
 BREAKING = {
     "kills all it can": "kill -9 -1",
@@ -33,6 +37,18 @@ BREAKING = {
 }
 
 HARD = ("fork bomb", "hangs")
+IN_CI = (
+    "kills all it can",
+    "fills the work folder",
+    "eats memory",
+    "floods",
+    "hangs unkillably",
+    "removes everything",
+    "shuts the door",
+    "a link for a file",
+    "a very deep folder",
+    "names that are no text",
+)
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +72,7 @@ def submitted(env: CodeEnv, action: str, *first: str) -> tuple[float, bool]:
     raise AssertionError("submit does not end the episode")
 
 
-@pytest.mark.parametrize("way", BREAKING)
+@pytest.mark.parametrize("way", soaked_but(IN_CI, BREAKING))
 def test_breaking_gains_nothing(env: CodeEnv, way: str) -> None:
     began = time.monotonic()
     total, success = submitted(env, f"bash\n{BREAKING[way]}")

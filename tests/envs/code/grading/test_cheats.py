@@ -1,4 +1,7 @@
-"""Cheating earns 0 and is reported; an honest repair next to it earns 1."""
+"""Cheating earns 0 and is reported; an honest repair next to it earns 1.
+
+CI tries a cheat of every kind; the soak tries all, each alone and next to a repair.
+"""
 
 import time
 from dataclasses import replace as replaced
@@ -9,6 +12,7 @@ from turnwise.envs.code.env import CodeEnv
 from turnwise.envs.code.families import draw
 from turnwise.envs.code.grading.grade import grade
 from turnwise.tests.envs.code.small_task import FIXED, small_task
+from turnwise.tests.soaked import soaked_but
 
 HOOKS = """
 import pytest
@@ -80,6 +84,28 @@ CHEATS = {
     "shell start-up files": put(f"{HOME}/.bashrc", "alias python3=true"),
 }
 
+SOAKED = {
+    "conftest next to the tests",
+    "pyproject",
+    "usercustomize",
+    "a forged pytest",
+    "stands in for a stdlib module",
+    "leaves at the end",
+    "skips",
+    "rewrites the grader's folder",
+}
+REPAIRED = (
+    "edits the tests",
+    "removes the tests",
+    "conftest",
+    "sitecustomize",
+    "a forged python",
+    "stands in for pytest",
+    "a forged .pyc",
+    "reads the grader's folder",
+    "a process that outlives the episode",
+)
+
 
 @pytest.fixture(scope="module")
 def env(docker: str, tmp_path_factory: pytest.TempPathFactory) -> CodeEnv:
@@ -101,14 +127,14 @@ def test_an_honest_repair_succeeds_and_doing_nothing_fails(env: CodeEnv) -> None
     assert outcome(env) == (0.0, False, [])
 
 
-@pytest.mark.parametrize("cheat", CHEATS)
+@pytest.mark.parametrize("cheat", soaked_but(CHEATS.keys() - SOAKED, CHEATS))
 def test_a_cheat_earns_nothing_and_is_reported(env: CodeEnv, cheat: str) -> None:
     reward, success, tamper = outcome(env, f"bash\n{CHEATS[cheat]}")
     assert (reward, success) == (0.0, False)
     assert tamper
 
 
-@pytest.mark.parametrize("cheat", CHEATS)
+@pytest.mark.parametrize("cheat", soaked_but(REPAIRED, CHEATS))
 def test_an_honest_repair_next_to_a_cheat_succeeds(env: CodeEnv, cheat: str) -> None:
     reward, success, _ = outcome(env, f"bash\n{CHEATS[cheat]}", f"write calc.py\n{FIXED}")
     assert (reward, success) == (1.0, True)

@@ -55,16 +55,12 @@ def test_oracle_always_succeeds_in_about_six_turns(sandboxes: str, made: Make) -
     assert all(1.4 <= total <= 1.8 + 1e-9 for _, _, total, _ in played)
 
 
-def test_random_success_is_rare_but_possible(any_sandboxes: str, made: Make) -> None:
+def test_random_success_is_rare_and_observations_are_short(any_sandboxes: str, made: Make) -> None:
+    """Only the first observation states the task."""
     env, rng = made(), random.Random(0)
     played = [play(env, seed, rng) for seed in range(40)]
     assert 0.02 <= sum(success for success, *_ in played) / 40 <= 0.2
-
-
-def test_observations_are_short_and_only_the_first_states_the_task(any_sandboxes: str, made: Make) -> None:
-    env, rng = made(), random.Random(1)
-    for seed in range(40):
-        *_, seen = play(env, seed, rng)
+    for *_, seen in played:
         assert seen[0].startswith("task ")
         assert all(len(text) <= MAX_CHARS and len(text.split()) <= 14 for text in seen)
         assert all(set(text.split()) <= WORDS for text in seen)
