@@ -4,9 +4,11 @@ from collections.abc import Iterator
 from time import monotonic
 
 import pytest
+from turnwise.envs.computer import driver_client
 from turnwise.tests.envs.desktop.playing import Played
 
 MAX_STEP_S = 30
+SHORT_STEP_S = 5.0
 GRAB_POINTER = b"""
 import time
 from Xlib import X
@@ -73,7 +75,10 @@ def attack(env: Played, command: str) -> tuple[str, bool]:
         ),
     ],
 )
-def test_an_attack_is_shown_and_the_episode_continues(env: Played, clean: str, command: str, shown: str) -> None:
+def test_an_attack_is_shown_and_the_episode_continues(
+    env: Played, clean: str, command: str, shown: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driver_client, "STEP_TIMEOUT_S", SHORT_STEP_S)
     text, over = attack(env, command)
     assert shown in text
     assert not over

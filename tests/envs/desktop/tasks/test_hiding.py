@@ -1,4 +1,7 @@
-"""What the agent hides or leaves anywhere counts: each way fails a task to delete and a task to change nothing."""
+"""What the agent hides or leaves anywhere counts: each way fails a task to delete and a task to change nothing.
+
+CI tries a place and a change of every kind; the soak tries all in both tasks.
+"""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -6,6 +9,7 @@ from dataclasses import replace
 import pytest
 from turnwise.envs.desktop.tasks.catalog import draw
 from turnwise.envs.desktop.tasks.env import DesktopTasksEnv
+from turnwise.tests.soaked import soaked_but
 
 DELETE, KEEP = "files/delete-file", "files/largest-file"
 TRASH = "mkdir -p .local/share/Trash/files .local/share/Trash/info"
@@ -53,6 +57,35 @@ ADDITIONS = {
     "note of nothing in the Trash": f"{TRASH} && {NOTE} > .local/share/Trash/info/x.trashinfo",
 }
 """Changes that no task here requests."""
+MOVED = (
+    "dotted name",
+    "cache",
+    "settings",
+    "history of the shell",
+    "small picture",
+    "Trash without a note",
+    "link",
+    "files of the session",
+    "shared memory",
+    "outside of the home folder",
+)
+COPIED = ("configuration", "bookmarks", "Trash without a note", "temporary files", "file of the session")
+LEFT = {
+    DELETE: (
+        "hard link",
+        "link",
+        "replaced by a link",
+        "mode of a program",
+        "mode of the home folder",
+        "empty hidden folder",
+        "empty folder in a cache",
+        "named pipe",
+        "socket",
+        "Trash",
+    ),
+    KEEP: ("hard link as a setting", "link as a setting", "mode", "unreadable", "hidden file", "empty file elsewhere"),
+}
+"""The ways that CI tries."""
 
 
 @pytest.fixture(scope="module")
@@ -86,18 +119,24 @@ def test_a_deletion_and_no_change_succeed(env: DesktopTasksEnv) -> None:
     assert end_after(env, DELETE, trashed) == 1.0
 
 
-@pytest.mark.parametrize("way", MOVES)
+@pytest.mark.parametrize("way", soaked_but(MOVED, MOVES))
 def test_a_document_that_was_moved_is_not_deleted(env: DesktopTasksEnv, way: str) -> None:
     assert end_after(env, DELETE, MOVES[way]) == 0.0
 
 
-@pytest.mark.parametrize("way", [way for way in MOVES if way != "link"])
+@pytest.mark.parametrize("way", soaked_but(COPIED, (way for way in MOVES if way != "link")))
 def test_a_hidden_copy_is_a_change(env: DesktopTasksEnv, way: str) -> None:
     assert end_after(env, KEEP, MOVES[way].replace("mv", "cp")) == 0.0
 
 
-@pytest.mark.parametrize("way", ADDITIONS)
-@pytest.mark.parametrize("template", [DELETE, KEEP])
+@pytest.mark.parametrize(
+    ("template", "way"),
+    [
+        pytest.param(template, way, marks=() if way in LEFT[template] else pytest.mark.soak)
+        for template in LEFT
+        for way in ADDITIONS
+    ],
+)
 def test_an_unasked_change_fails(env: DesktopTasksEnv, template: str, way: str) -> None:
     deleted = ["rm {name}"] if template == DELETE else []
     assert end_after(env, template, *deleted, ADDITIONS[way]) == 0.0

@@ -1,4 +1,7 @@
-"""The applications' own files: what they write by themselves is no document, whatever the agent does with them."""
+"""The applications' own files: what they write by themselves is no document, whatever the agent does with them.
+
+CI tries a file of every kind; the soak tries all applications.
+"""
 
 from collections.abc import Iterator
 
@@ -20,17 +23,29 @@ def env(desktops: None) -> Iterator[Played]:
 @pytest.mark.parametrize(
     ("command", "actions"),
     [
-        pytest.param("lxterminal", (r'type("ls\nexit\n")', "wait(800)"), id="history of the shell"),
+        pytest.param(
+            "lxterminal", (r'type("ls\nexit\n")', "wait(800)"), id="history of the shell", marks=pytest.mark.soak
+        ),
         pytest.param("galculator", CLOSE, id="settings of the calculator"),
         pytest.param(
             "mousepad a.txt",
             ('press("ctrl+o")', "wait(500)", 'press("Escape")', 'press("ctrl+q")', "wait(500)"),
             id="keys",
         ),
-        pytest.param("gnumeric", ('press("ctrl+s")', "wait(800)", 'press("Escape")', *CLOSE), id="spreadsheet"),
+        pytest.param(
+            "gnumeric",
+            ('press("ctrl+s")', "wait(800)", 'press("Escape")', *CLOSE),
+            id="spreadsheet",
+            marks=pytest.mark.soak,
+        ),
         pytest.param("pcmanfm .", ('press("ctrl+d")', "wait(300)", 'press("Return")', *CLOSE), id="bookmark"),
         pytest.param("pcmanfm .", ("double_click({listitem 'a.txt'})", "wait(1500)"), id="menus and a socket"),
-        pytest.param("ristretto", ('press("ctrl+o")', "wait(800)", 'press("Escape")', *CLOSE), id="pictures"),
+        pytest.param(
+            "ristretto",
+            ('press("ctrl+o")', "wait(800)", 'press("Escape")', *CLOSE),
+            id="pictures",
+            marks=pytest.mark.soak,
+        ),
     ],
 )
 def test_what_applications_write_is_no_document(env: Played, command: str, actions: tuple[str, ...]) -> None:

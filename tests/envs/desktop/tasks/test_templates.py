@@ -10,7 +10,7 @@ import pytest
 from turnwise.envs.desktop.tasks.catalog import APPLICATIONS, GROUPS, TEMPLATES, draw
 from turnwise.tests.soak.desktops import soak_desktops
 
-SAMPLE = tuple(TEMPLATES)[::16]
+SAMPLE = tuple(TEMPLATES)[::24]
 
 
 @pytest.mark.slow
