@@ -14,8 +14,8 @@ from turnwise.envs.spaces import Png, PngSpace
 from turnwise.envs.web.browser_session import SITE_USER
 from turnwise.envs.web.custom_site import FinalState, SiteTask
 from turnwise.envs.web.site_server import FILES
+from turnwise.tests.envs.soaked import soaked_but
 from turnwise.tests.envs.web.hostile_site import STEP_TIMEOUT_S, HostileSite, clean, number_of, press
-from turnwise.tests.soaked import soaked_but
 
 NO_RESPONSE = "error: the page did not respond"
 # Chromium limits the memory of a page; a fast machine reaches the limit before the timeout.

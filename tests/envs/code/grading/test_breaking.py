@@ -13,8 +13,8 @@ from turnwise.envs.code.env import CodeEnv
 from turnwise.sandbox import SandboxLease, SandboxLost, set_provider
 from turnwise.tests.envs.code.faulty_provider import FaultyProvider
 from turnwise.tests.envs.code.small_task import FIXED, small_task
+from turnwise.tests.envs.soaked import soaked_but
 from turnwise.tests.sandbox.backends.test_endings import FILL
-from turnwise.tests.soaked import soaked_but
 
 BREAKING = {
     "kills all it can": "kill -9 -1",

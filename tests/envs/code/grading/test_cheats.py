@@ -12,7 +12,7 @@ from turnwise.envs.code.env import CodeEnv
 from turnwise.envs.code.families import draw
 from turnwise.envs.code.grading.grade import grade
 from turnwise.tests.envs.code.small_task import FIXED, small_task
-from turnwise.tests.soaked import soaked_but
+from turnwise.tests.envs.soaked import soaked_but
 
 HOOKS = """
 import pytest

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from turnwise.envs.desktop.tasks.catalog import draw
 from turnwise.envs.desktop.tasks.env import DesktopTasksEnv
-from turnwise.tests.soaked import soaked_but
+from turnwise.tests.envs.soaked import soaked_but
 
 DELETE, KEEP = "files/delete-file", "files/largest-file"
 TRASH = "mkdir -p .local/share/Trash/files .local/share/Trash/info"

@@ -9,8 +9,8 @@ from contextlib import closing
 
 import pytest
 from turnwise.envs.web.apps.tasks.catalog import TEMPLATES, draw
+from turnwise.tests.envs.soaked import soaked_but
 from turnwise.tests.envs.web.apps.running import Served
-from turnwise.tests.soaked import soaked_but
 
 pytestmark = pytest.mark.slow
 

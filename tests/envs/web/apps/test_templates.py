@@ -10,8 +10,8 @@ import pytest
 from turnwise.envs.web.actions import ANSWER
 from turnwise.envs.web.apps.tasks.catalog import SITES, TEMPLATES, draw
 from turnwise.envs.web.apps.tasks.template import Act, AppTask
+from turnwise.tests.envs.soaked import soaked_but
 from turnwise.tests.envs.web.apps.running import Served
-from turnwise.tests.soaked import soaked_but
 
 pytestmark = pytest.mark.slow
 

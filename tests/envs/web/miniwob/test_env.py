@@ -14,7 +14,7 @@ from turnwise.envs.computer.env import ObservationMode
 from turnwise.envs.web.browser_session import BrowserSession
 from turnwise.envs.web.miniwob.env import SERVER, MiniWoBEnv
 from turnwise.envs.web.miniwob.tasks import TASKS
-from turnwise.tests.soaked import soaked_but
+from turnwise.tests.envs.soaked import soaked_but
 
 EVERY = int(os.environ.get("TURNWISE_MINIWOB_EVERY", "26"))
 """One task in this many is tested."""

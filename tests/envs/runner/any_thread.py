@@ -8,7 +8,7 @@ import gymnasium
 from turnwise.envs.base import Info, Obs, TurnEnv
 from turnwise.envs.spaces import FreeText
 
-ANY_THREAD = "turnwise.tests.envs.any_thread:shared/AnyThread-v0"
+ANY_THREAD = "turnwise.tests.envs.runner.any_thread:shared/AnyThread-v0"
 RELEASE = threading.Event()
 """The event on which a hanging call waits; only the end of a test sets it."""
 
