@@ -21,8 +21,9 @@ LEFT_S = 30.0
 DIES_WITHIN_S = 60.0
 LEARNER_NOTICED_S = 10.0
 """Seconds in which the death of a learner ends its update, so that no further row is written before the resume."""
+ONE_RANK = ('learner.backend="fsdp"', "learner.num_ranks=1")
 TWO_RANKS = ('learner.backend="fsdp"', "learner.num_ranks=2")
-"""The learner in two Ray actors."""
+"""The learner in Ray actors."""
 
 
 def started(folder: Path, *changes: str, failpoint: str = "") -> Program:
@@ -43,16 +44,10 @@ def ended_in_the_first_evaluation(folder: Path, number: signal.Signals, group: b
     check_ended(program, number, time.monotonic(), "stopped")
 
 
-def ended_in_the_middle(folder: Path, number: signal.Signals, group: bool, ranks: bool = False) -> None:
-    """A signal after two more updates; the version it leaves is saved, so a resume loses nothing.
-
-    With ``ranks``, the learner runs on two ranks, and one of them dies before.
-    """
-    program = started(folder, *(TWO_RANKS if ranks else ()))
+def ended_in_the_middle(folder: Path, number: signal.Signals, group: bool) -> None:
+    """A signal after two more updates; the version it leaves is saved, so a resume loses nothing."""
+    program = started(folder)
     program.until_rows("train_batch", count(folder, "train_batch") + 2)
-    if ranks:
-        program.part("ray::_RankActor").kill()
-        program.until_rows("train_batch", count(folder, "train_batch") + 2)
     raylet = program.part("raylet")
     assert os.getpgid(raylet.pid) != os.getpgid(program.process.pid)
     assert not blocks(raylet.pid, signal.SIGTERM)
@@ -93,7 +88,7 @@ def ended_by_the_death_of(
     folder: Path, daemon: str, survived: tuple[str, ...] = (), restarted: Callable[[], None] | None = None
 ) -> None:
     """The death of one of Ray's daemons, after that of actors and a restart of the store, which the run survives."""
-    program = started(folder)
+    program = started(folder, *(ONE_RANK if "_RankActor" in survived else ()))
     program.until_rows("train_batch", count(folder, "train_batch") + 2)
     if restarted is not None:
         restarted()

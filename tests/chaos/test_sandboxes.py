@@ -59,8 +59,26 @@ def in_database(folder: Path, query: str) -> int:
 
 
 @pytest.mark.chaos
-@pytest.mark.timeout(500)
+@pytest.mark.timeout(400)
 def test_a_host_and_then_the_driver_die_with_leases_out(tmp_path: Path) -> None:
+    host_and_driver_die(tmp_path)
+    assert in_database(tmp_path, "SELECT count(*) FROM trajectory WHERE extras LIKE '%sha256:%'") > 0
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(600)
+def test_a_run_whose_host_and_driver_died_is_resumed(tmp_path: Path) -> None:
+    host_and_driver_die(tmp_path)
+    launch = Launch.of(tmp_path, *OVERRIDES, f"max_steps={UPDATES}")
+    assert launch.wait(240) == 0, launch.log()
+    check_finished(tmp_path, updates_wanted=UPDATES)
+    assert in_database(tmp_path, "SELECT count(*) FROM trajectory WHERE extras LIKE '%sha256:%'") > 0
+    until_gone(containers("small"), "small")
+    assert json.loads((tmp_path / "log.txt").read_text().splitlines()[-1])["status"] == "finished"
+
+
+def host_and_driver_die(tmp_path: Path) -> None:
+    """Kill a node actor and then the driver of a run, and check that their containers go, and no other."""
     bystander = docker.from_env().containers.run("turnwise/code:latest", ["sleep", "300"], detach=True)
     launch = Launch.of(tmp_path, *OVERRIDES, f"max_steps={UPDATES}")
     try:
@@ -88,18 +106,10 @@ def test_a_host_and_then_the_driver_die_with_leases_out(tmp_path: Path) -> None:
         until_gone(held, "small")
         bystander.reload()
         assert bystander.status == "running"
-
-        launch = Launch.of(tmp_path, *OVERRIDES, f"max_steps={UPDATES}")
-        assert launch.wait(240) == 0, launch.log()
-        check_finished(tmp_path, updates_wanted=UPDATES)
-        extras = in_database(tmp_path, "SELECT count(*) FROM trajectory WHERE extras LIKE '%sha256:%'")
-        assert extras > 0
-        until_gone(containers("small"), "small")
     finally:
         bystander.remove(force=True)
         if launch.process.poll() is None:
             launch.kill()
-    assert json.loads((tmp_path / "log.txt").read_text().splitlines()[-1])["status"] == "finished"
 
 
 @pytest.mark.soak

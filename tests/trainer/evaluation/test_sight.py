@@ -2,6 +2,7 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import gymnasium
 import pytest
@@ -89,7 +90,7 @@ def test_an_evaluation_of_a_server_stores_nothing(tmp_path: Path) -> None:
     database.close()
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_a_run_ends_before_its_warm_up_and_its_first_episode(tmp_path: Path) -> None:
     store = f"sqlite:///{tmp_path}/turnwise.db"
     config = parse_config({"name": "blind", "environments": [{"id": PICTURE}], "evaluation": {"tasks": 2}})
@@ -107,27 +108,42 @@ def test_a_run_ends_before_its_warm_up_and_its_first_episode(tmp_path: Path) -> 
     database.close()
 
 
+NARROW = r"Instructing-v0: the first observation has \d+ tokens, `horizon.max_context` is 16 "
+LONG = {"instructions": "open the " * 20}
+
+
 @pytest.mark.slow
-def test_a_run_and_an_evaluation_name_a_first_observation_that_does_not_fit(tmp_path: Path) -> None:
+def test_a_run_names_a_first_observation_that_does_not_fit_before_its_first_episode(tmp_path: Path) -> None:
     store = f"sqlite:///{tmp_path}/turnwise.db"
-    expected = r"Instructing-v0: the first observation has \d+ tokens, `horizon.max_context` is 16 "
-    options = {"instructions": "open the " * 20}
     config = parse_config(
         {
             "name": "narrow",
-            "environments": [{"id": INSTRUCTING, "options": options}],
+            "environments": [{"id": INSTRUCTING, "options": LONG}],
             "horizon": {"max_turns": 3, "max_tokens_per_turn": 4, "max_context": 16},
             "max_steps": 1,
             "sft_warmup": {"steps": 1},
             "evaluation": {"tasks": 0},
         }
     )
-    with pytest.raises(TurnwiseError, match=expected):
+    with pytest.raises(TurnwiseError, match=NARROW):
         train(config, store_url=store)
+    assert trajectories(store) == []
+
+
+@pytest.mark.soak
+def test_an_evaluation_of_a_model_names_it_too(tmp_path: Path) -> None:
+    store = f"sqlite:///{tmp_path}/turnwise.db"
     model = new_model(tmp_path / "model", closed_vocabulary(environments(TEXT_SITE)), max_context=16)
-    with pytest.raises(TurnwiseError, match=expected):
-        evaluate(str(model), INSTRUCTING, options=options, tasks=2, store_url=store)
+    with pytest.raises(TurnwiseError, match=NARROW):
+        evaluate(str(model), INSTRUCTING, options=LONG, tasks=2, store_url=store)
+    assert trajectories(store) == []
+
+
+def trajectories(store: str) -> list[Any]:
+    """Return the trajectories of a store."""
     database = open_database(store)
-    with database.read() as conn:
-        assert queries.list_trajectories(conn) == []
-    database.close()
+    try:
+        with database.read() as conn:
+            return list(queries.list_trajectories(conn))
+    finally:
+        database.close()
