@@ -44,10 +44,16 @@ def ended_in_the_first_evaluation(folder: Path, number: signal.Signals, group: b
     check_ended(program, number, time.monotonic(), "stopped")
 
 
-def ended_in_the_middle(folder: Path, number: signal.Signals, group: bool) -> None:
-    """A signal after two more updates; the version it leaves is saved, so a resume loses nothing."""
-    program = started(folder)
+def ended_in_the_middle(folder: Path, number: signal.Signals, group: bool, rank: bool = False) -> None:
+    """A signal after two more updates; the version it leaves is saved, so a resume loses nothing.
+
+    With ``rank``, the learner is an actor that dies before.
+    """
+    program = started(folder, *(ONE_RANK if rank else ()))
     program.until_rows("train_batch", count(folder, "train_batch") + 2)
+    if rank:
+        program.part("ray::_RankActor").kill()
+        program.until_rows("train_batch", count(folder, "train_batch") + 2)
     raylet = program.part("raylet")
     assert os.getpgid(raylet.pid) != os.getpgid(program.process.pid)
     assert not blocks(raylet.pid, signal.SIGTERM)
@@ -88,7 +94,7 @@ def ended_by_the_death_of(
     folder: Path, daemon: str, survived: tuple[str, ...] = (), restarted: Callable[[], None] | None = None
 ) -> None:
     """The death of one of Ray's daemons, after that of actors and a restart of the store, which the run survives."""
-    program = started(folder, *(ONE_RANK if "_RankActor" in survived else ()))
+    program = started(folder)
     program.until_rows("train_batch", count(folder, "train_batch") + 2)
     if restarted is not None:
         restarted()
