@@ -31,6 +31,8 @@ OUTGROWN_WORDS = re.compile(
     rf"|\b{CONVERSATION}\b[^_:]{{0,40}}(more|less|fewer|longer|greater) than.{{0,30}}\d tokens\b"
     rf"|\b{CONVERSATION}\b[^_:]{{0,40}}exceed.{{0,40}}\d tokens\b(?! per)"
     r"|too many.{0,20}tokens|too large for model|range of input length|max_model_len|session_len"
+    r"|exceed\w*.{0,20} token limit\b(?! per)|\b(input|prompt|message) (characters?|tokens?) limit\b"
+    r"|\bonly (supports?|accepts?|allows?|handles?) .{0,30}\d (input )?tokens\b"
     r"|maximum.{0,30}(prompt|input|sequence|allowed|model|number of).{0,20}(length|tokens)"
     r"|(reduce|shorten).{0,40}(length|prompt|input|messages)"
     r"|max_(completion_)?tokens.{0,20}must be (at least|greater than)",

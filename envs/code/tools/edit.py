@@ -1,5 +1,7 @@
 """Replace whole lines of a file, each given text exactly once, and keep the line ends of the file."""
 
+from codecs import BOM_UTF8
+
 from .numbered_lines import NEWLINE, line_start
 
 CRLF = b"\r\n"
@@ -14,11 +16,15 @@ def edited(content: bytes, blocks: tuple[tuple[bytes, bytes], ...]) -> bytes:
 
     Old lines match whole lines, those that end with CRLF too, unless they contain a CR themselves. New lines then get
     the line end of the lines that they replace, and unchanged lines keep theirs. A file without a final newline keeps
-    none, and a CR at its very end.
+    none, and a CR at its very end. A byte order mark is no part of the first line, and stays.
 
     Raises:
         NotApplied: old lines do not occur exactly once.
     """
+    if content.startswith(BOM_UTF8):
+        return BOM_UTF8 + edited(
+            content.removeprefix(BOM_UTF8), tuple((_plain(old), _plain(new)) for old, new in blocks)
+        )
     ended, cr = content.endswith(NEWLINE), content.endswith(b"\r")
     content = content if ended else content + NEWLINE
     for number, (old, new) in enumerate(blocks, 1):
@@ -59,9 +65,15 @@ def _hint(searched: bytes, old: bytes) -> str:
     """Return the likely reason why old lines do not occur; empty if none is known."""
     if old.removesuffix(NEWLINE) in searched:
         return ": it is a part of a line; give the whole line"
+    if CRLF in old and NEWLINE + old.replace(CRLF, NEWLINE) in searched:
+        return ": its lines end with LF there, not with CRLF"
     if "\ufffd".encode() in old:
         return ": the file has bytes that are not UTF-8 there; use bash"
     return ""
+
+
+def _plain(text: bytes) -> bytes:
+    return text.removeprefix(BOM_UTF8)
 
 
 def _lines(text: bytes) -> list[bytes]:

@@ -1,5 +1,7 @@
 """``edit`` replaces whole lines that occur once, and keeps the line ends of the file."""
 
+from codecs import BOM_UTF8
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -30,6 +32,9 @@ from turnwise.envs.code.tools.edit import NotApplied, edited
         (b"a\nb\r", b"b\r", b"x\r", b"a\nx\r"),
         (b"a\nb\r\r", b"a\n", b"x\n", b"x\nb\r\r"),
         (b"a\r\nb", b"b\n", b"", b"a"),
+        (BOM_UTF8 + b"a\r\nb\r\n", b"a\n", b"x\n", BOM_UTF8 + b"x\r\nb\r\n"),
+        (BOM_UTF8 + b"a\nb\n", BOM_UTF8 + b"a\n", BOM_UTF8 + b"x\n", BOM_UTF8 + b"x\nb\n"),
+        (BOM_UTF8 + b"a\nb\n", b"b\n", b"x\n", BOM_UTF8 + b"a\nx\n"),
     ],
 )
 def test_whole_lines_are_replaced(content: bytes, old: bytes, new: bytes, wanted: bytes) -> None:
@@ -45,7 +50,8 @@ def test_whole_lines_are_replaced(content: bytes, old: bytes, new: bytes, wanted
         (b"a\r\na\n", b"a\n", "more than once"),
         (b"a\rb\n", b"b\n", "a part of a line"),
         (b"\xff\n", "\ufffd\n".encode(), "not UTF-8"),
-        (b"a\n", b"a\r\n", "does not occur"),
+        (b"a\n", b"a\r\n", "its lines end with LF there"),
+        (b"a\n", b"b\r\n", "does not occur as whole lines$"),
         (b"", b"a\n", "does not occur"),
     ],
 )
