@@ -40,12 +40,12 @@ class Status(StrEnum):
     ENGINE_ERROR = "engine_error"
     """The engine or the server behind the policy failed, or returned no token ids."""
     POLICY_ERROR = "policy_error"
-    """The policy returned no action, or none in time."""
+    """The policy returned no action, or none within the timeout of the turn or of the group."""
     TIMEOUT = "timeout"
-    """The step of an action exceeded its timeout. A reset that does is an ``env_error``."""
+    """The step of an action exceeded its timeout or that of the group. A reset that does is an ``env_error``."""
     CANCELLED = "cancelled"
-    """The run ended it: the run stopped or resumed, the group's timeout was exceeded, or the rollout controller dropped
-    the member."""
+    """The run ended it: the run stopped or resumed, the group's timeout expired while neither the policy nor a step was
+    waited for, or the rollout controller dropped the member."""
 
 
 SCORED_STATUSES = frozenset({Status.COMPLETED, Status.TRUNCATED})
@@ -303,6 +303,13 @@ class ScoredGroup:
     """``rewards[i][t]`` is the shaped reward of turn ``t`` of ``group.trajectories[i]``."""
     unscored: int = 0
     """Members that ended as completed or truncated and that a reward shaper could not score; they are left out."""
+    failed_by_policy: int = 0
+    """Members that ended as ``policy_error`` or ``timeout``. They are left out too, and count in every success rate."""
+
+
+def failed_by_policy(members: Sequence[Trajectory]) -> int:
+    """Return how many of a group's members failed because of the policy (``ScoredGroup.failed_by_policy``)."""
+    return sum(one.status in COUNTED_STATUSES - SCORED_STATUSES for one in members)
 
 
 @dataclass(frozen=True, slots=True)

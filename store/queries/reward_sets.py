@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, bindparam, false, select
 
-from ...records import SCORED_STATUSES, Group, GroupState, ScoredGroup
+from ...records import SCORED_STATUSES, Group, GroupState, ScoredGroup, failed_by_policy
 from ..database import Database
 from ..errors import NotFound, StepCorrupt
 from ..operations.reward_sets import reward_digest
@@ -150,7 +150,8 @@ def _with_rewards(group: Group, scores: Mapping[str, StoredScore], stored: Rewar
         )
     rewards = list(_scored(scores[one.id].rewards for one in finished))
     members = tuple(one for one in finished if scores[one.id].rewards is not None)
-    return ScoredGroup(replace(group, trajectories=members), rewards, len(finished) - len(members))
+    failed = failed_by_policy(group.trajectories)
+    return ScoredGroup(replace(group, trajectories=members), rewards, len(finished) - len(members), failed)
 
 
 def _scored(rewards: Iterator[list[float] | None]) -> Iterator[list[float]]:

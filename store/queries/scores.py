@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, bindparam, false, func, select
 
-from ...records import SCORED_STATUSES, Group, GroupState, Purpose, ScoredGroup, Trajectory
+from ...records import SCORED_STATUSES, Group, GroupState, Purpose, ScoredGroup, Trajectory, failed_by_policy
 from ..database import Database
 from ..errors import StepCorrupt
 from ..operations.scores import score_digest
@@ -106,7 +106,12 @@ def _scored(group: Group, rows: dict[str, Row[Any]]) -> ScoredGroup:
     rewards = [rows[one.id].rewards if one.id in rows else [step.reward for step in one.steps] for one in finished]
     kept = [(one, turns) for one, turns in zip(finished, rewards, strict=True) if turns is not None]
     members = tuple(one for one, _ in kept)
-    return ScoredGroup(replace(group, trajectories=members), [turns for _, turns in kept], len(finished) - len(members))
+    return ScoredGroup(
+        replace(group, trajectories=members),
+        [turns for _, turns in kept],
+        len(finished) - len(members),
+        failed_by_policy(group.trajectories),
+    )
 
 
 def score_of(conn: Connection, trajectory_id: str) -> StoredScore | None:

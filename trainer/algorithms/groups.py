@@ -89,12 +89,18 @@ def sampled_tokens(trajectory: Trajectory) -> list[int]:
 
 
 def successes(scored: ScoredGroup, min_return: float = SUCCESS_RETURN) -> list[bool]:
-    """Return per member whether it succeeded: by the environment's verdict, or without one, by its shaped return
-    (``records.is_success``)."""
+    """Return per scored member whether it succeeded: by the environment's verdict, or without one, by its shaped
+    return (``records.is_success``)."""
     return [
         is_success(one.success, one.status, sum(turns), min_return)
         for one, turns in zip(scored.group.trajectories, scored.rewards, strict=True)
     ]
+
+
+def counted_successes(scored: ScoredGroup, min_return: float = SUCCESS_RETURN) -> list[bool]:
+    """Return whether each member that a success rate counts succeeded: ``successes``, then a False per member that
+    failed because of the policy. A task on which the policy runs into timeouts is not a solved one."""
+    return [*successes(scored, min_return), *[False] * scored.failed_by_policy]
 
 
 def whole_paths(values: Sequence[Sequence[T]], trajectories: Sequence[Trajectory]) -> list[list[T]]:

@@ -196,10 +196,11 @@ def _no_credit(scored: ScoredGroup) -> Credit:
 
 
 def _task_success(groups: Sequence[ScoredGroup]) -> dict[str, float]:
-    """Return per task the share of the policy's trajectories that succeeded."""
+    """Return per task the share of the policy's members that succeeded, of those that a rate counts."""
     found: dict[str, list[bool]] = defaultdict(list)
     for scored in groups:
-        for trajectory, won in zip(scored.group.trajectories, successes(scored), strict=True):
-            if trajectory.source is Source.POLICY:
-                found[scored.group.task.id].append(won)
+        members = zip(scored.group.trajectories, successes(scored), strict=True)
+        own = [won for trajectory, won in members if trajectory.source is Source.POLICY]
+        if own:
+            found[scored.group.task.id] += [*own, *[False] * scored.failed_by_policy]
     return {task: fmean(values) for task, values in found.items()}

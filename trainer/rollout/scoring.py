@@ -9,7 +9,7 @@ from math import isfinite
 from typing import Any
 
 from ...errors import TurnwiseError
-from ...records import SCORED_STATUSES, Group, GroupState, ScoredGroup, Trajectory
+from ...records import SCORED_STATUSES, Group, GroupState, ScoredGroup, Trajectory, failed_by_policy
 from ...store.operations import Score
 from ..algorithms.filters.groups.base import GroupFilter
 from ..algorithms.groups import PerTurn, Shaped
@@ -39,13 +39,13 @@ def score(group: Group, shapers: Sequence[RewardShaper], filters: Sequence[Group
     Raises:
         TurnwiseError: a shaper returned rewards of another shape, or a reward that is not finite.
     """
-    finished = replace(group, trajectories=[one for one in group.trajectories if one.status in SCORED_STATUSES])
-    if len(finished.trajectories) < MIN_SURVIVORS:
-        scored, _ = shape(finished, ())
-        return Scoring(scored, (), GroupState.FAILED, _few_survivors(group, len(finished.trajectories)))
-    scored, scores = shape(finished, shapers)
+    finished = [one for one in group.trajectories if one.status in SCORED_STATUSES]
+    if len(finished) < MIN_SURVIVORS:
+        scored, _ = shape(group, ())
+        return Scoring(scored, (), GroupState.FAILED, _few_survivors(group, len(finished)))
+    scored, scores = shape(group, shapers)
     if len(scored.group.trajectories) < MIN_SURVIVORS:
-        return Scoring(scored, scores, GroupState.FAILED, _few_scores(finished, scores))
+        return Scoring(scored, scores, GroupState.FAILED, _few_scores(scores))
     for group_filter in filters:
         if reason := group_filter.reject(scored):
             return Scoring(scored, scores, GroupState.FILTERED, reason)
@@ -56,11 +56,12 @@ def unscored(group: Group, error: str) -> Scoring:
     """Return the scoring of a group that could not be scored because of ``error``: it fails, without a member."""
     finished = [one for one in group.trajectories if one.status in SCORED_STATUSES]
     scores = [Score(one.id, None, [{"error": error}]) for one in finished]
-    return Scoring(ScoredGroup(replace(group, trajectories=()), (), len(finished)), scores, GroupState.FAILED, error)
+    scored = ScoredGroup(replace(group, trajectories=()), (), len(finished), failed_by_policy(group.trajectories))
+    return Scoring(scored, scores, GroupState.FAILED, error)
 
 
 def shape(group: Group, shapers: Sequence[RewardShaper]) -> tuple[ScoredGroup, list[Score]]:
-    """Apply the shapers in order to the environment's rewards of a group without failed members.
+    """Apply the shapers in order to the environment's rewards of a closed group, without its failed members.
 
     Returns:
         The scored group, and the scores to store: none without shapers.
@@ -68,7 +69,8 @@ def shape(group: Group, shapers: Sequence[RewardShaper]) -> tuple[ScoredGroup, l
     Raises:
         TurnwiseError: a shaper returned rewards of another shape, or a reward that is not finite.
     """
-    complete = group
+    failed = failed_by_policy(group.trajectories)
+    complete = group = replace(group, trajectories=[one for one in group.trajectories if one.status in SCORED_STATUSES])
     rewards: PerTurn = [[step.reward for step in one.steps] for one in group.trajectories]
     verdicts: dict[str, list[dict[str, Any]]] = {one.id: [] for one in group.trajectories}
     for shaper in shapers:
@@ -82,7 +84,7 @@ def shape(group: Group, shapers: Sequence[RewardShaper]) -> tuple[ScoredGroup, l
         rewards = [turns for _, turns in kept]
     shaped = {one.id: turns for one, turns in zip(group.trajectories, rewards, strict=True)}
     scores = [Score(one.id, shaped.get(one.id), verdicts[one.id]) for one in complete.trajectories] if shapers else []
-    return ScoredGroup(group, rewards, len(complete.trajectories) - len(group.trajectories)), scores
+    return ScoredGroup(group, rewards, len(complete.trajectories) - len(group.trajectories), failed), scores
 
 
 def _checked(shaper: RewardShaper, group: Group, rewards: PerTurn) -> Sequence[Shaped]:
@@ -110,8 +112,8 @@ def _few_survivors(group: Group, count: int) -> str:
     return f"{count} of {group.size} members survived; {errors[-1] if errors else ''}"
 
 
-def _few_scores(group: Group, scores: Sequence[Score]) -> str:
+def _few_scores(scores: Sequence[Score]) -> str:
     missing = [one for one in scores if one.rewards is None]
     errors = [str(verdict["error"]) for one in missing for verdict in one.verdicts if "error" in verdict]
     kept = len(scores) - len(missing)
-    return f"{kept} of {len(group.trajectories)} members got a score; {errors[-1] if errors else ''}".rstrip("; ")
+    return f"{kept} of {len(scores)} members got a score; {errors[-1] if errors else ''}".rstrip("; ")

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from ...records import SCORED_STATUSES, Group
+from ...records import Group
 from ...store.run_store import RunStore
 from ..algorithms.curriculum.group_sizes.base import GroupSize
 from .scoring import MIN_SURVIVORS, shape
@@ -15,8 +15,7 @@ async def grown(store: RunStore, group: Group, sizes: GroupSize) -> Group:
     stages, so a judge scores each episode once. A group with too few scored members fails, so it gets no second stage.
     """
     (loaded,) = await store.load([group.id], texts=sizes.needs_texts)
-    finished = replace(loaded, trajectories=[one for one in loaded.trajectories if one.status in SCORED_STATUSES])
-    if len(finished.trajectories) < MIN_SURVIVORS:
+    scored, _ = shape(loaded, ())
+    if len(scored.group.trajectories) < MIN_SURVIVORS:
         return group
-    scored, _ = shape(finished, ())
     return replace(group, size=group.size + sizes.checked_additional(scored))

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 from turnwise.agents.tiny_model import new_model
 from turnwise.envs.tasks import make_task
-from turnwise.records import Group, Horizon, ScoredGroup, Trajectory
+from turnwise.records import Group, Horizon, ScoredGroup, Status, Trajectory
 from turnwise.tests.trainer.learner.train_samples import VOCABULARY, train_samples
 from turnwise.trainer.algorithms.curriculum.task_samplers.base import WeightedEnvironment
 from turnwise.trainer.config.loading import parse_config
@@ -49,7 +49,7 @@ def test_the_task_sampler_shown_learns_and_keeps_its_state(tmp_path: Path, monke
     pool = [WeightedEnvironment("turnwise/TextSite-v0", seeds=[0, 1])]
     easy, hard = (make_task("turnwise/TextSite-v0", seed, "train", {}) for seed in (0, 1))
     for task, rewards in ((easy, [1.0, 1.0]), (hard, [1.0, 0.0])):
-        members = [Trajectory(f"{task.id}-{i}", "r", "g", i, 0) for i in range(2)]
+        members = [Trajectory(f"{task.id}-{i}", "r", "g", i, 0, Status.COMPLETED) for i in range(2)]
         group = Group("g", "r", task, Horizon(1, 1, 1, 2), 2, trajectories=members)
         sampler.observe(ScoredGroup(group, [[reward] for reward in rewards]))
     assert sampler.metrics() == {"solved": 1}

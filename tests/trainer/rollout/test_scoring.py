@@ -9,10 +9,15 @@ from pydantic import ConfigDict
 from turnwise.errors import TurnwiseError
 from turnwise.records import Group, GroupState, Status
 from turnwise.tests.trainer.scored_groups import scored_group
+from turnwise.trainer.algorithms.curriculum.group_sizes.dars import Dars
+from turnwise.trainer.algorithms.curriculum.group_sizes.dart import Dart
+from turnwise.trainer.algorithms.curriculum.horizons.successful_length import SuccessfulLength
+from turnwise.trainer.algorithms.curriculum.task_samplers.mopps import MoPPS
 from turnwise.trainer.algorithms.filters.groups.zero_variance import ZeroVariance
-from turnwise.trainer.algorithms.groups import PerTurn, Shaped
+from turnwise.trainer.algorithms.groups import PerTurn, Shaped, counted_successes, successes
 from turnwise.trainer.algorithms.rewards.base import RewardShaper
 from turnwise.trainer.algorithms.rewards.turn_penalty import TurnPenalty
+from turnwise.trainer.learner.batch import _task_success
 from turnwise.trainer.rollout.scoring import score
 
 
@@ -69,3 +74,40 @@ def test_a_group_with_one_score_fails() -> None:
 def test_a_reward_that_is_not_finite_is_an_error() -> None:
     with pytest.raises(TurnwiseError, match="not finite for trajectory g-1"):
         score(scored_group([[1], [0]]).group, [Add(values=[0, math.inf])], [])
+
+
+def of_statuses(*statuses: Status) -> Group:
+    """Return a group of successes in one turn, with these statuses."""
+    group = scored_group([[1.0]] * len(statuses), verdicts=[True] * len(statuses)).group
+    members = [replace(one, status=status) for one, status in zip(group.trajectories, statuses, strict=True)]
+    return replace(group, trajectories=members)
+
+
+@pytest.mark.parametrize("few", [False, True])
+def test_curricula_count_the_failures_of_the_policy(few: bool) -> None:
+    """Six timeouts and policy errors beside two successes, or beside one, which fails the group; no rate counts the
+    three failures of the world."""
+    won = [Status.COMPLETED] * (1 if few else 2)
+    world = [Status.ENV_ERROR, Status.ENGINE_ERROR, Status.CANCELLED]
+    group = of_statuses(*won, *[Status.TIMEOUT] * 4, *[Status.POLICY_ERROR] * 2, *world)
+    result = score(group, [], [])
+    assert result.state is (GroupState.FAILED if few else GroupState.READY)
+    assert result.scored.failed_by_policy == 6
+    assert successes(result.scored) == [True] * len(won)
+    assert counted_successes(result.scored) == [True] * len(won) + [False] * 6
+    sampler, sizes, task = MoPPS(), Dart(), group.task
+    sampler.observe(result.scored)
+    assert sampler.posterior(task.id) == (1 + len(won), 7)
+    sizes.observe(result.scored)
+    assert sizes.size(task, 8) == 8
+    assert Dars().additional(result.scored) > 0
+    horizon = SuccessfulLength(max_turns=12, margin=2)
+    horizon.observe(score(of_statuses(Status.COMPLETED, Status.COMPLETED), [], []).scored)
+    before = horizon.horizon(task, 0).max_turns
+    horizon.observe(score(of_statuses(Status.TIMEOUT, Status.POLICY_ERROR), [], []).scored)
+    assert (before, horizon.horizon(task, 0).max_turns) == (2, 4)
+
+
+def test_the_share_of_a_task_in_a_batch_counts_the_failures_of_the_policy() -> None:
+    scored = score(of_statuses(Status.COMPLETED, Status.COMPLETED, *[Status.TIMEOUT] * 6, Status.ENV_ERROR), [], [])
+    assert _task_success([scored.scored]) == {scored.scored.group.task.id: 0.25}

@@ -21,7 +21,7 @@ from typing import Any, Literal
 from pydantic import Field, PrivateAttr
 
 from .....records import SUCCESS_RETURN, ScoredGroup, Task
-from ...groups import successes
+from ...groups import counted_successes
 from .base import GroupSize
 
 METRIC_GROUPS = 32
@@ -51,7 +51,7 @@ class Dars(GroupSize):
 
     def additional(self, scored: ScoredGroup) -> int:
         """Return ``dN`` for the share of members that succeeded."""
-        found = successes(scored, self.min_return)
+        found = counted_successes(scored, self.min_return)
         count = len(found)
         accuracy = sum(found) / count or 0.5 / count
         if accuracy >= 0.5:

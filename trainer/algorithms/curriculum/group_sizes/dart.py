@@ -16,7 +16,7 @@ from typing import Any
 from pydantic import Field, PrivateAttr
 
 from .....records import SUCCESS_RETURN, ScoredGroup, Task
-from ...groups import successes
+from ...groups import counted_successes
 from .base import MIN_SIZE, GroupSize
 
 PAPER_SIZE = 8
@@ -49,7 +49,7 @@ class Dart(GroupSize):
 
     def observe(self, scored: ScoredGroup) -> None:
         """Record the successes of the group."""
-        found = successes(scored, self.min_return)
+        found = counted_successes(scored, self.min_return)
         if found:
             groups = self._latest.setdefault(scored.group.task.id, [])
             groups.append([sum(found), len(found)])

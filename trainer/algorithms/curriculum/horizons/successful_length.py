@@ -49,7 +49,7 @@ class SuccessfulLength(HorizonSchedule):
         limit = self._limits.get(task)
         if lengths:
             limit = max(limit or 1, ceil(self.margin * max(lengths)))
-        elif won and limit is not None:
+        elif (won or scored.failed_by_policy) and limit is not None:
             limit = max(limit + 1, ceil(self.margin * limit))
         if limit is not None:
             self._limits[task] = min(self.max_turns, limit)

@@ -17,7 +17,7 @@ from pydantic import Field, PrivateAttr
 
 from .....errors import TurnwiseError
 from .....records import SUCCESS_RETURN, ScoredGroup, Task
-from ...groups import successes
+from ...groups import counted_successes
 from .base import TaskSampler, WeightedEnvironment
 
 PRIOR = 1.0
@@ -60,7 +60,7 @@ class MoPPS(TaskSampler):
 
     def observe(self, scored: ScoredGroup) -> None:
         """Move the posterior of the group's task."""
-        found = successes(scored, self.min_return)
+        found = counted_successes(scored, self.min_return)
         if not found:
             return
         alpha, beta = self.posterior(scored.group.task.id)
