@@ -2,7 +2,8 @@
 
 * Requests that arrive within a short window share one Ray call per engine.
 * A session stays on one engine, so that the prefix cache serves its next turn; it moves if that engine dies.
-* Every wait has a timeout, and its error names the engine and its state.
+* Every wait has a timeout, and its error names the engine and its state. A late answer of an engine that responds is
+  a failure of the policy, as that of a server is; a late answer of any other is one of the engine.
 * A request is never repeated silently: if its engine dies, the request fails and the caller decides.
 """
 
@@ -13,9 +14,11 @@ import uuid
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf
+from time import monotonic
 from typing import Any
 
-from ..errors import EngineFailed
+from ..errors import EngineFailed, PolicyFailed
 from .completion import Completion
 
 BATCH_WINDOW_S = 0.04
@@ -23,7 +26,9 @@ BATCH_WINDOW_S = 0.04
 FLUSH_SHARE = 0.5
 """Flush early once this share of the sessions has a queued request; others wait for ``BATCH_WINDOW_S`` at most. With a
 smaller share, an engine on a CPU takes more and smaller steps."""
-POLL_TIMEOUT_S = 10.0
+POLL_TIMEOUT_S = 2.0
+MAX_SILENCE_S = 3 * POLL_TIMEOUT_S
+"""Seconds since the last response to a poll after which an engine counts as silent."""
 RETRY_INTERVAL_S = 0.25
 MAX_SESSIONS = 65_536
 
@@ -46,7 +51,9 @@ class PolicyClient:
 
         Raises:
             EngineFailed: the engine died, rejected the request, returned no token ids, or did not answer within
-                ``timeout_s``.
+                ``timeout_s`` and does not respond or has no weights.
+            PolicyFailed: the engine responds, and did not complete the answer within ``timeout_s``.
+            CancelledError: the caller was cancelled; the cause is an ``EngineFailed`` if the engine does not respond.
         """
         replica = self._route(session)
         future, number = replica.start(prompt, max_tokens, timeout_s)
@@ -54,6 +61,8 @@ class PolicyClient:
             return await future
         except asyncio.CancelledError:
             replica.abort(number)
+            if reason := replica.problem():
+                raise asyncio.CancelledError from EngineFailed(reason)
             raise
 
     def release(self, session: str) -> None:
@@ -103,6 +112,9 @@ class _Replica:
         self._flush_timer: asyncio.TimerHandle | None = None
         self._incarnation = ""
         self._state = "has not answered yet"
+        self._responded_at = -inf
+        """Time of the last response to a poll, by the monotonic clock."""
+        self._has_weights = False
         self._poller: asyncio.Task[None] | None = None
         self.open: dict[int, _Open] = {}
         self.sessions = 0
@@ -154,15 +166,16 @@ class _Replica:
         from ray.exceptions import RayError
 
         while True:
+            wait_s = POLL_TIMEOUT_S if self._incarnation else 0.0  # the first response shows that the engine is up
             try:
-                incarnation, version, completions = await self._handle.poll.remote(self._client, POLL_TIMEOUT_S)
+                incarnation, version, completions = await self._handle.poll.remote(self._client, wait_s)
             except RayError as error:
                 self._mark_down(f"{self._label} died ({type(error).__name__})")
                 await asyncio.sleep(RETRY_INTERVAL_S)
                 continue
             if self._incarnation not in ("", incarnation):
                 self._mark_down(f"{self._label} died and was restarted")
-            self._incarnation = incarnation
+            self._incarnation, self._responded_at, self._has_weights = incarnation, monotonic(), version is not None
             self._state = "has no weights yet" if version is None else f"serves version {version}"
             for number, completion in completions:
                 self._finish(number, completion)
@@ -189,12 +202,20 @@ class _Replica:
         others = len(self.open) - 1
         self.abort(number)
         if not entry.future.done():
+            error = EngineFailed if self.problem() else PolicyFailed
             entry.future.set_exception(
-                EngineFailed(
+                error(
                     f"no answer from {self._label} within {timeout_s:g} s; it {self._state}, "
                     f"with {others} other requests open"
                 )
             )
+
+    def problem(self) -> str:
+        """Return why the engine cannot complete an answer now; empty if it serves a version and responds."""
+        silent = monotonic() - self._responded_at > MAX_SILENCE_S
+        if self.down or silent or not self._has_weights:
+            return f"{self._label} does not respond; it {self._state}" if silent else f"{self._label} {self._state}"
+        return ""
 
     def _mark_down(self, reason: str) -> None:
         """Fail every request that was sent to the engine; queued requests wait for its restart."""

@@ -13,13 +13,15 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
-from time import perf_counter
+from time import monotonic, perf_counter
 from typing import TYPE_CHECKING, Any
 
 from ...envs.errors import EnvError, EnvTimeout
+from ...errors import TurnwiseError
 from ...records import Horizon, Outcome, Status, Step, Task, Trajectory
 from ...store.writing.trajectory_writer import TrajectoryWriter
 from ..errors import EngineFailed, HorizonReached, ImagesUnsupported, PolicyFailed
@@ -37,6 +39,10 @@ if TYPE_CHECKING:
 PLAYER_GRACE_S = 1.0
 """Seconds added to the turn's timeout before a player is cancelled. A player bounds its own wait by that timeout, and
 its error names the part that did not answer."""
+
+FAIR_SHARE = 0.5
+"""Share of the group's timeout that the turns of an episode need to have had for the policy to be charged with its
+expiry: an earlier attempt, or the reset, may have taken the rest."""
 
 SNAPSHOT_S = 30.0
 """Least timeout of a snapshot, in seconds. An environment bounds its own wait by less, and then has no snapshot. The
@@ -171,12 +177,14 @@ async def _turns(
         if member.start.snapshot is not None:
             await env_thread.restore(member.start.snapshot, timeouts.reset_s)
         result = member.start.result
+    began = monotonic()
     for turn in range(progress.turns, horizon.max_turns):
         record.check()
         await record.wait_for_room()
         started = perf_counter()
-        async with asyncio.timeout(timeouts.turn_s + PLAYER_GRACE_S):
-            played = await player.act(result.text, result.images)
+        with _charged(member, PolicyFailed, "it waited for the policy's answer", began, timeouts):
+            async with asyncio.timeout(timeouts.turn_s + PLAYER_GRACE_S):
+                played = await player.act(result.text, result.images)
         model_ms = 1000 * (perf_counter() - started)
         before = result
         images = {hashlib.sha256(image).hexdigest(): image for image in before.images}
@@ -198,7 +206,8 @@ async def _turns(
             failed=True,
         )
         try:
-            result = await env_thread.step(played.text, timeouts.step_s)
+            with _charged(member, StepTimeout, "the environment applied an action", began, timeouts):
+                result = await env_thread.step(played.text, timeouts.step_s)
         except EnvError as error:
             record.append([step], played.messages, images)
             if isinstance(error, EnvTimeout):
@@ -251,6 +260,36 @@ async def _turns(
             member.leave(await _branch_point(env_thread, player, trajectory, timeouts, member, progress, result))
             raise asyncio.CancelledError
     raise HorizonReached(f"{horizon.max_turns} turns played")
+
+
+@contextmanager
+def _charged(
+    member: RunningMember, error: type[TurnwiseError], action: str, began: float, timeouts: Timeouts
+) -> Iterator[None]:
+    """Raise ``error`` if the group's timeout expires inside: the end of a slow episode depends on the policy.
+
+    The policy is not charged if its turns, from ``began`` on, had less than ``FAIR_SHARE`` of the timeout, or if its
+    engine or server does not respond. The cancellation then remains.
+
+    Raises:
+        EngineFailed: the cause of the cancellation.
+    """
+    try:
+        yield
+    except (asyncio.CancelledError, TimeoutError) as ended:
+        late = member.is_late()
+        if (late or isinstance(ended, TimeoutError)) and (failure := _engine_failure(ended)):
+            raise failure from None
+        if not late or monotonic() - began < FAIR_SHARE * timeouts.group_s:
+            raise
+        raise error(f"its group's timeout of {timeouts.group_s:g} s expired while {action}") from None
+
+
+def _engine_failure(error: BaseException | None) -> EngineFailed | None:
+    """Return the failure of the engine among the causes of a wait that was ended; None if the engine responds."""
+    while error is not None and not isinstance(error, EngineFailed):
+        error = error.__cause__
+    return error
 
 
 async def _branch_point(

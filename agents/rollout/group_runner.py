@@ -1,8 +1,10 @@
 """Play the members of many groups at the same time in one asyncio loop: retries, timeouts, and a pool of environments.
 
 * A member's time counts only while it holds a slot of its environment; the wait for a slot is free.
-* A failed member is retried once within its group's timeout, with a reset.
-* At the timeout the member is cancelled. An outcome whose last write has already started is committed and counts.
+* A member that something else than the policy ended is retried once within its group's timeout, with a reset. After a
+  failure of the policy, a second chance would raise the success rate of a policy that fails sometimes.
+* At the timeout the member ends as a failure of the policy if it waited for an action or for the step of one, else as
+  cancelled. An outcome whose last write has already started is committed and counts.
 * The next episode with the same environment key reuses an environment, unless its last episode failed. An environment
   that hangs is abandoned with its thread.
 """
@@ -18,7 +20,7 @@ from time import monotonic
 
 from ...envs.errors import EnvError
 from ...envs.runner.env_thread import EnvThread
-from ...records import SCORED_STATUSES, Group, Outcome, Source, Status, Task, Trajectory
+from ...records import COUNTED_STATUSES, SCORED_STATUSES, Group, Outcome, Source, Status, Task, Trajectory
 from ...store.writing.client import StoreClient
 from ...store.writing.trajectory_writer import TrajectoryWriter
 from .control import Controller
@@ -28,9 +30,6 @@ from .progress import BranchPoint
 from .running_group import RunningGroup, RunningMember
 from .timeouts import Timeouts
 
-ENDS = frozenset({*SCORED_STATUSES, Status.POLICY_ERROR})
-"""The statuses after which a member is not played again. A second chance after a ``policy_error`` would raise the
-success rate of a policy that sometimes returns no action."""
 MAX_RETRIES = 1
 """Retries of a failed member."""
 CLOSE_TIMEOUT_MAX_S = 10.0
@@ -142,7 +141,7 @@ class GroupRunner:
                     held_s = monotonic() - since
                     self._released_s += held_s
                 left -= held_s
-            if outcome.status in ENDS or attempt >= last or left <= 0 or member.dropped:
+            if outcome.status in COUNTED_STATUSES or attempt >= last or left <= 0 or member.dropped:
                 return outcome
             attempt += 1
             member.start = None
@@ -166,6 +165,7 @@ class GroupRunner:
         late = f"its group's timeout of {self._timeouts.group_s:g} s expired"
         try:
             async with asyncio.timeout(seconds) as limit:
+                member.limit = limit
                 outcome = await self._episode(group, trajectory, member)
         except TimeoutError:
             member.end(Status.CANCELLED)

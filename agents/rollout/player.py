@@ -30,6 +30,7 @@ class Player(Protocol):
         Raises:
             HorizonReached: a limit leaves no token for this turn, or for the rest of it.
             EngineFailed: the engine returned no tokens.
+            CancelledError: the caller was cancelled; the cause is an ``EngineFailed`` if the engine does not respond.
         """
 
     def close(self) -> None:

@@ -39,6 +39,8 @@ class RunningMember:
     """Factor on the loss of the tokens of this attempt."""
     dropped: str = ""
     """The reason for which the controller dropped or suspended the member; empty if it did not."""
+    limit: asyncio.Timeout | None = None
+    """The timeout of the group on this attempt; None for an episode without a group."""
     cancellations: int = 0
     """Cancellations of the task that come from the controller."""
     _playing: bool = False
@@ -169,6 +171,10 @@ class RunningMember:
         if self.task is not None and self.interruptible and self.task is not asyncio.current_task():
             self.cancellations += 1
             self.task.cancel()
+
+    def is_late(self) -> bool:
+        """Whether the timeout of the group cancelled the member, and the controller did not drop it."""
+        return self.limit is not None and self.limit.expired() and not self.dropped
 
     def cancelled_from_outside(self) -> bool:
         """Whether somebody other than the controller cancelled the member's task."""

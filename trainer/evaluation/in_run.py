@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from time import monotonic
 from uuid import uuid4
 
-from ...agents.rollout.group_runner import ENDS, env_key
+from ...agents.rollout.group_runner import env_key
 from ...errors import TurnwiseError
 from ...rates import is_counted
 from ...records import SCORED_STATUSES, Outcome, Task
@@ -59,7 +59,7 @@ class Evaluator:
         tasks = held_out(self._config.environments, settings.tasks)
         played = await self._play(name, tasks)
         for pause in RETRY_PAUSES_S:
-            ended = [(task, one) for task, one in played if one.status in ENDS]
+            ended = [(task, one) for task, one in played if is_counted(one.status)]
             known = [task for task, _ in ended]
             again = [task for task in tasks if task not in known and env_key(task) in self._worked]
             if len(again) <= MAX_FAILED_SHARE * len(tasks):

@@ -7,7 +7,8 @@ from typing import TypeAlias
 from ...agents.rollout.control import Controller
 from ...agents.rollout.group_runner import MAX_RETRIES
 from ...agents.rollout.progress import BranchPoint
-from ...records import SCORED_STATUSES, Group, Outcome, Status
+from ...rates import is_counted
+from ...records import Group, Outcome, Status
 from ...store.run_store import RunStore
 from .worker_pool import WorkerLost, WorkerPool
 
@@ -32,10 +33,10 @@ async def play_group(
 ) -> Sequence[Outcome]:
     """Play the members of an open group and return their outcomes.
 
-    The finished members of a lost worker are in the store and count. Its unfinished members become ``env_error``, and
-    another worker plays them again. A worker that counts as lost because it stopped answering may still write for a
-    while. Therefore each worker numbers its attempts above those of all workers before it, and two workers never write
-    to one trajectory.
+    The members of a lost worker whose end depends on the policy are in the store and count. Its other members become
+    ``env_error``, and another worker plays them again. A worker that counts as lost because it stopped answering may
+    still write for a while. Therefore each worker numbers its attempts above those of all workers before it, and two
+    workers never write to one trajectory.
 
     Args:
         timeout_s: limit for the play of one member, in either stage.
@@ -73,7 +74,7 @@ class _Play:
         """Play ``wanted`` new members of the group, and the further ones that the controller opens."""
         opened = self.controller.members(wanted) if self.controller else wanted
         left: Sequence[int] = range(self._next_member, self._next_member + opened)
-        finished, failed = _scored(self.outcomes), [one for one in self.outcomes if one.status not in SCORED_STATUSES]
+        finished, failed = _counted(self.outcomes), [one for one in self.outcomes if not is_counted(one.status)]
         while True:
             first_attempt = self.lost_workers * (MAX_RETRIES + 1)
             members = [(member, first_attempt) for member in left]
@@ -88,7 +89,7 @@ class _Play:
                 if self.lost_workers == MAX_WORKERS_PER_GROUP:
                     self._end(stored)
                     return
-                finished = _scored(stored)
+                finished = _counted(stored)
                 done = {one.member for one in finished}
                 left = [member for member in left if member not in done]
             else:
@@ -103,5 +104,5 @@ class _Play:
         self._next_member = 1 + max((one.member for one in self.outcomes), default=-1)
 
 
-def _scored(outcomes: Iterable[Outcome]) -> list[Outcome]:
-    return [one for one in outcomes if one.status in SCORED_STATUSES]
+def _counted(outcomes: Iterable[Outcome]) -> list[Outcome]:
+    return [one for one in outcomes if is_counted(one.status)]

@@ -120,23 +120,37 @@ class ChatApi:
             PolicyFailed: the model returned no text, or none within the timeout, or the server rejects the conversation
                 after its first turn.
             EngineFailed: the server cannot be reached, failed, or asks to wait longer than the timeout allows.
+            CancelledError: the caller was cancelled; the cause is an ``EngineFailed`` if an earlier try failed.
         """
+        returned: list[str] = []
+        try:
+            return await self._text(messages, options, returned)
+        except asyncio.CancelledError:
+            if returned:
+                raise asyncio.CancelledError from self._failed(f"no answer yet; before, it returned {returned[-1]}")
+            raise
+
+    async def _text(
+        self, messages: Sequence[Mapping[str, str]], options: Mapping[str, object], returned: list[str]
+    ) -> str:
+        """Return the next message as ``text`` does; ``returned`` gets the reason of every repetition."""
         ends = monotonic() + self._timeout_s
         waiting = f"the model sent no complete answer within {self._timeout_s:g} s"
         begun = any(one["role"] == "assistant" for one in messages)
-        repetitions, pause_s, last = 0, FIRST_PAUSE_S, ""
+        repetitions, pause_s = 0, FIRST_PAUSE_S
         while True:
             try:
                 async with asyncio.timeout(ends - monotonic()):
                     status, headers, body = await self._post({"messages": messages, "stream": False, **options})
             except TimeoutError:
-                if last:
-                    raise self._failed(f"no answer within {self._timeout_s:g} s; before, it returned {last}") from None
+                if returned:
+                    before = f"before, it returned {returned[-1]}"
+                    raise self._failed(f"no answer within {self._timeout_s:g} s; {before}") from None
                 raise PolicyFailed(f"{self._shown}: {waiting}") from None
             except self._failures as error:
-                last = f"{type(error).__name__}: {error}"
+                returned.append(f"{type(error).__name__}: {error}")
                 if not isinstance(error, self._connection_failures) or repetitions == MAX_REPETITIONS:
-                    raise self._failed(f"no message: {last}{self._through()}") from None
+                    raise self._failed(f"no message: {returned[-1]}{self._through()}") from None
                 repetitions += 1
                 wait_s = None
             else:
@@ -144,11 +158,12 @@ class ChatApi:
                     rejection = self._rejection(status, headers, body, begun)
                     if rejection is None:
                         return self._completion(body)
-                    last, wait_s = str(rejection), rejection.wait_s
+                    returned.append(str(rejection))
+                    wait_s = rejection.wait_s
                 except NotACompletion as error:
-                    last = f"no message: {error}"
+                    returned.append(f"no message: {error}")
                     if repetitions == MAX_REPETITIONS:
-                        raise self._failed(last) from None
+                        raise self._failed(returned[-1]) from None
                     repetitions += 1
                     wait_s = None
             if wait_s is None or wait_s < FIRST_PAUSE_S:
@@ -156,7 +171,7 @@ class ChatApi:
             if wait_s >= ends - monotonic():
                 left = max(0.0, ends - monotonic())
                 raise self._failed(
-                    f"{last}; the next try is {wait_s:.0f} s away, and {left:.0f} s of the timeout of "
+                    f"{returned[-1]}; the next try is {wait_s:.0f} s away, and {left:.0f} s of the timeout of "
                     f"{self._timeout_s:g} s are left"
                 )
             pause_s = min(2 * pause_s, MAX_PAUSE_S)

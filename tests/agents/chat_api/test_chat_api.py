@@ -3,7 +3,7 @@
 import asyncio
 import json
 from email.utils import formatdate
-from time import monotonic, time
+from time import monotonic, sleep, time
 from typing import Any
 
 import pytest
@@ -14,7 +14,7 @@ from turnwise.agents.players.chat_api.proxies import is_loopback
 from turnwise.agents.players.chat_api.rejection import requested_wait_s
 from turnwise.errors import TurnwiseError
 from turnwise.tests.agents.chat_api.chats import FIRST, LATER, always, asked, choice
-from turnwise.tests.agents.servers import Response
+from turnwise.tests.agents.servers import Response, scripted
 
 
 @pytest.mark.parametrize(
@@ -274,6 +274,31 @@ def test_an_answer_that_is_late_is_a_failure_of_the_policy() -> None:
 
     with pytest.raises(PolicyFailed, match=r"no complete answer within 0\.3 s"):
         asked(late, timeout_s=0.3)
+
+
+@pytest.mark.parametrize("status", [503, 200])
+def test_a_wait_that_the_caller_ends_names_the_fault_of_the_server(status: int) -> None:
+    """The cause of the cancellation is the rejection before; an answer that is merely late has none."""
+
+    async def main(url: str) -> BaseException | None:
+        api = ChatApi(url, "the policy", 60)
+        try:
+            async with asyncio.timeout(0.3):
+                try:
+                    await api.text(FIRST)
+                except asyncio.CancelledError as error:
+                    return error.__cause__
+        finally:
+            await api.close()
+        raise AssertionError("it answered")
+
+    def respond(number: int, body: dict[str, Any]) -> Response:
+        sleep(0.6 if status == 200 else 0)
+        return status, {}, b"{}"
+
+    with scripted(respond) as url:
+        cause = asyncio.run(main(url))
+    assert (isinstance(cause, EngineFailed) and "status 503" in str(cause)) if status == 503 else cause is None
 
 
 def test_a_key_is_sent_and_never_shown(monkeypatch: pytest.MonkeyPatch) -> None:

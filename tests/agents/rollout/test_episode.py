@@ -43,10 +43,10 @@ from turnwise.tests.agents.worlds import CLOCK, PICTURE
 from turnwise.tests.envs.faulty import FAULTY, HANG
 
 
-def ended(tmp_path: Path, fault: str, respond: Respond | None = None) -> tuple[Trajectory, Trajectory]:
-    """Return both attempts of a member that plays ``go`` once and then causes the fault."""
+def ended(tmp_path: Path, fault: str, respond: Respond | None = None) -> list[Trajectory]:
+    """Return the attempts of a member that plays ``go`` once and then causes the fault: one if the action hangs."""
 
-    async def scenario(stage: Stage) -> tuple[Trajectory, Trajectory]:
+    async def scenario(stage: Stage) -> list[Trajectory]:
         def script(owner: EnvThread, _: Trajectory) -> Respond:
             actions = iter(["go", "fault"])
 
@@ -57,16 +57,18 @@ def ended(tmp_path: Path, fault: str, respond: Respond | None = None) -> tuple[T
 
         of = group(make_task(FAULTY, 0, "train", {"fault": fault}))
         (outcome,) = await stage.play(script, of)
-        first, last = (load_trajectory(stage.database, name) for name in ("g-0", "g-0.1"))
+        names = ["g-0"] if fault == "hang" else ["g-0", "g-0.1"]
+        attempts = [load_trajectory(stage.database, name) for name in names]
+        last = attempts[-1]
         assert (outcome.trajectory, outcome.status, outcome.error) == (last.id, last.status, last.error)
         assert outcome.turns == len([one for one in last.steps if not one.failed])
         assert all(player.closed for player in stage.players)
-        return first, last
+        return attempts
 
     HANG.clear()
     try:
-        both: tuple[Trajectory, Trajectory] = on_stage(tmp_path, scenario)
-        return both
+        attempts: list[Trajectory] = on_stage(tmp_path, scenario)
+        return attempts
     finally:
         HANG.set()
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from turnwise.agents.errors import EngineFailed
 from turnwise.agents.rollout.group_runner import env_key
+from turnwise.agents.rollout.timeouts import Timeouts
 from turnwise.envs.errors import EnvironmentFailed
 from turnwise.envs.runner.call_thread import abandoned_threads
 from turnwise.envs.runner.env_thread import EnvThread
@@ -22,6 +23,7 @@ from turnwise.tests.agents.players import (
     Respond,
     Script,
     Stage,
+    always,
     group,
     on_stage,
     oracle,
@@ -127,16 +129,61 @@ def never(owner: EnvThread, trajectory: Trajectory) -> Respond:
     return wait
 
 
-def test_the_timeout_of_a_group_cancels_its_running_episodes(tmp_path: Path) -> None:
+def test_the_timeout_of_a_group_ends_a_slow_policy_as_its_failure(tmp_path: Path) -> None:
     async def scenario(stage: Stage) -> None:
         started = time.monotonic()
         late, good = await stage.play(never, group(site(), 2), replace(QUICK, group_s=1.0))
         assert time.monotonic() - started < 5
         assert good.status is Status.COMPLETED
-        assert (late.status, late.turns, late.attempt) == (Status.CANCELLED, 1, 0)
-        assert late.error == "its group's timeout of 1 s expired"
+        assert (late.status, late.turns, late.attempt) == (Status.POLICY_ERROR, 1, 0)
+        assert late.error == "its group's timeout of 1 s expired while it waited for the policy's answer"
         stored = load_trajectory(stage.database, "g-0")
-        assert (stored.status, len(stored.steps)) == (Status.CANCELLED, 1)
+        assert (stored.status, len(stored.steps), stored.error) == (Status.POLICY_ERROR, 1, late.error)
+
+    on_stage(tmp_path, scenario)
+
+
+@pytest.mark.parametrize(
+    ("timeouts", "error"),
+    [
+        (replace(QUICK, step_s=0.2), "step did not return within 0.2 s"),
+        (replace(QUICK, group_s=0.5), "its group's timeout of 0.5 s expired while the environment applied an action"),
+    ],
+)
+def test_a_step_that_hangs_is_an_end_by_the_policy_and_not_played_again(
+    tmp_path: Path, timeouts: Timeouts, error: str
+) -> None:
+    """A second attempt would raise the rate of a policy that hangs sometimes."""
+
+    async def scenario(stage: Stage) -> None:
+        hanging = make_task(FAULTY, 0, "train", {"fault": "hang", "where": "step"})
+        (outcome,) = await stage.play(lambda *_: always("fault"), group(hanging), timeouts)
+        assert (outcome.status, outcome.attempt, len(stage.players)) == (Status.TIMEOUT, 0, 1)
+        assert error in outcome.error
+        assert [step.failed for step in load_trajectory(stage.database, "g-0").steps] == [True]
+
+    HANG.clear()
+    try:
+        on_stage(tmp_path, scenario)
+    finally:
+        HANG.set()
+    wait_for_abandoned_threads()
+
+
+def test_the_timeout_of_a_group_does_not_charge_the_policy_with_a_dead_engine(tmp_path: Path) -> None:
+    def waiting(owner: EnvThread, trajectory: Trajectory) -> Respond:
+        async def respond(_: str) -> str:
+            try:
+                await asyncio.get_running_loop().create_future()
+            except asyncio.CancelledError:
+                raise asyncio.CancelledError from EngineFailed("engine 0 died and is restarting")
+            return ""
+
+        return respond
+
+    async def scenario(stage: Stage) -> None:
+        (outcome,) = await stage.play(waiting, group(site()), replace(QUICK, group_s=0.5))
+        assert (outcome.status, outcome.error) == (Status.ENGINE_ERROR, "engine 0 died and is restarting")
 
     on_stage(tmp_path, scenario)
 
@@ -300,7 +347,7 @@ def test_closing_after_the_timeout_is_bounded(tmp_path: Path) -> None:
         started = time.monotonic()
         (outcome,) = await stage.play(cause_fault, group(hanging), replace(QUICK, step_s=60.0, group_s=0.5))
         took = time.monotonic() - started
-        assert outcome.status is Status.CANCELLED
+        assert outcome.status is Status.TIMEOUT
         assert took < 0.5 + 1.0 + 3.0
         assert abandoned_threads() == 1
 

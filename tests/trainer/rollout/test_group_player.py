@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from turnwise.agents.errors import PolicyFailed
 from turnwise.agents.players.policy import policy_player
 from turnwise.agents.rollout.group_runner import MAX_RETRIES, GroupRunner
 from turnwise.agents.tiny_model import new_model
@@ -135,6 +136,40 @@ def test_a_controller_counts_the_members_that_a_lost_worker_finished(tmp_path: P
             2: Status.COMPLETED,
             3: Status.CANCELLED,
         }
+
+    on_stage(tmp_path, scenario)
+
+
+def test_a_failure_of_the_policy_on_a_lost_worker_is_not_played_again(tmp_path: Path) -> None:
+    async def scenario(stage: Stage) -> None:
+        def script(owner: EnvThread, trajectory: Trajectory) -> Respond:
+            async def respond(observation: str) -> str:
+                if trajectory.attempt == trajectory.member == 0:
+                    raise PolicyFailed("no action")
+                return await oracle(owner, trajectory)(observation)
+
+            return respond
+
+        class Pool:
+            lost = False
+
+            async def play(
+                self, of: Group, members: Sequence[tuple[int, int]], timeout_s: float, *control: Any
+            ) -> list[Outcome]:
+                if not self.lost:
+                    self.lost = True
+                    await runner.play(of, members[:1])
+                    raise WorkerLost("no answer")
+                return await runner.play(of, members, *control)
+
+        of, store, runner = group(site(), 2), await stage.begin(), stage.runner(script)
+        await store.open_group(of)
+        pool: Any = Pool()
+        outcomes = await play_group(pool, store, of, 20.0)
+        await runner.close()
+        ends = {one.member: (one.status, one.attempt) for one in outcomes}
+        assert ends == {0: (Status.POLICY_ERROR, 0), 1: (Status.COMPLETED, MAX_RETRIES + 1)}
+        assert len(outcomes) == 2
 
     on_stage(tmp_path, scenario)
 
