@@ -1,4 +1,7 @@
-"""A statement fails or a process dies at any point: committed writes stay, and no write is stored in part."""
+"""A statement fails or a process dies at any point: committed writes stay, and no write is stored in part.
+
+CI breaks three of five writes, and kills a writer early; `make soak` has all.
+"""
 
 import os
 import subprocess
@@ -26,7 +29,16 @@ class Broken(Exception):
     """The injected fault."""
 
 
-@pytest.mark.parametrize("what", ["finish_trajectory", "append", "acknowledge", "rewind", "lease_groups"])
+@pytest.mark.parametrize(
+    "what",
+    [
+        "append",
+        "acknowledge",
+        "rewind",
+        pytest.param("finish_trajectory", marks=pytest.mark.soak),
+        pytest.param("lease_groups", marks=pytest.mark.soak),
+    ],
+)
 def test_a_failed_statement_rolls_back_its_write(database: Database, what: str) -> None:
     create_run(database)
     call(database, "add_version", run="r", update=0, parent=None)
@@ -87,7 +99,7 @@ for number in range(100_000):
 """
 
 
-@pytest.mark.parametrize("answers", [4, 40])
+@pytest.mark.parametrize("answers", [4, pytest.param(40, marks=pytest.mark.soak)])
 def test_a_committed_write_survives_the_death_of_its_writer(url: str, database: Database, answers: int) -> None:
     create_run(database)
     call(database, "open_group", group=group(size=100_000))

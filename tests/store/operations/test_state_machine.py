@@ -271,7 +271,15 @@ class Machine(RuleBasedStateMachine):
                 assert all(not self.versions[v].abandoned for v in self.episodes[name].sampled_by)
 
 
-@pytest.mark.parametrize(("backend", "examples"), [("sqlite", 20), ("postgresql", 6)])
+@pytest.mark.parametrize(
+    ("backend", "examples"),
+    [
+        ("sqlite", 6),
+        ("postgresql", 2),
+        pytest.param("sqlite", 60, marks=pytest.mark.soak),
+        pytest.param("postgresql", 20, marks=pytest.mark.soak),
+    ],
+)
 def test_any_history(backend: str, examples: int, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     made = iter(range(1_000_000))
     if backend == "sqlite":

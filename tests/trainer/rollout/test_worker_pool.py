@@ -46,23 +46,22 @@ class Slow:
         """Do nothing: it holds no environment."""
 
 
-@pytest.mark.parametrize(
-    ("queues_s", "plays_s", "blocks", "lost"),
-    [
-        pytest.param(2 * TIMEOUT_S, 0.1, False, "", id="queues"),
-        pytest.param(0.0, 1000.0, False, "one member has been playing for", id="overruns"),
-        pytest.param(0.0, 1000.0, True, "no answer for 2 s", id="silent"),
-    ],
-)
-def test_a_worker_is_lost_by_a_playing_member_not_by_a_queued_one(
-    ray: Any, monkeypatch: pytest.MonkeyPatch, queues_s: float, plays_s: float, blocks: bool, lost: str
-) -> None:
+LOADS: dict[str, tuple[float, float, bool, str]] = {
+    "queues": (2 * TIMEOUT_S, 0.1, False, ""),
+    "overruns": (0.0, 1000.0, False, "one member has been playing for"),
+    "silent": (0.0, 1000.0, True, "no answer for 2 s"),
+}
+"""Seconds of queuing and of playing, whether the worker blocks, and why it is lost."""
+
+
+def test_a_worker_is_lost_by_a_playing_member_not_by_a_queued_one(ray: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker_pool, "CHECK_INTERVAL_S", 0.3)
     remote = ray.remote(Slow).options(num_cpus=0, max_concurrency=100)
 
-    async def scenario() -> None:
-        pool = WorkerPool(lambda _: remote.remote(queues_s, plays_s, blocks), ["here"])
-        await pool.ready(60)
+    def new_pool(queues_s: float, plays_s: float, blocks: bool) -> WorkerPool:
+        return WorkerPool(lambda _: remote.remote(queues_s, plays_s, blocks), ["here"])
+
+    async def play(pool: WorkerPool, lost: str) -> None:
         if lost:
             with pytest.raises(WorkerLost, match=lost):
                 await pool.play(group(site()), [(0, 0)], TIMEOUT_S)
@@ -73,6 +72,11 @@ def test_a_worker_is_lost_by_a_playing_member_not_by_a_queued_one(
             assert outcome.status is Status.COMPLETED
             assert pool.replaced == 0
         await pool.close()
+
+    async def scenario() -> None:
+        pools = [(new_pool(queues_s, plays_s, blocks), lost) for queues_s, plays_s, blocks, lost in LOADS.values()]
+        await asyncio.gather(*(pool.ready(60) for pool, _ in pools))
+        await asyncio.gather(*(play(pool, lost) for pool, lost in pools))
 
     asyncio.run(scenario())
 
@@ -159,25 +163,29 @@ class Raising(Slow):
         raise UnusableChat("`folder`: it has no chat template")
 
 
-@pytest.mark.parametrize(
-    ("how", "reason"),
-    [
-        (
-            "pydantic",
-            "ValidationError: 1 validation error for Refused: size: Value error, User-specified size (512) is greater "
-            "than 128. Set it to less",
-        ),
-        ("chained", "RuntimeError: the kernel: no such head size: 96 of 64"),
-        ("empty", "AssertionError"),
-        ("own", "UnusableChat: `folder`: it has no chat template"),
-    ],
-)
-def test_the_whole_reason_of_a_worker_that_raises_while_it_starts_is_shown(ray: Any, how: str, reason: str) -> None:
+REASONS = {
+    "pydantic": "ValidationError: 1 validation error for Refused: size: Value error, User-specified size (512) is "
+    "greater than 128. Set it to less",
+    "chained": "RuntimeError: the kernel: no such head size: 96 of 64",
+    "empty": "AssertionError",
+    "own": "UnusableChat: `folder`: it has no chat template",
+}
+
+
+def test_the_whole_reason_of_a_worker_that_raises_while_it_starts_is_shown(ray: Any) -> None:
     remote = ray.remote(Raising).options(num_cpus=0, max_concurrency=100)
-    pool = WorkerPool(lambda _: remote.remote(how), ["here"])
-    with pytest.raises(TurnwiseError) as raised:
-        asyncio.run(pool.ready(60))
-    assert str(raised.value) == f"a rollout worker could not start: {reason}; `turnwise logs RUN` shows where"
+
+    async def reason(how: str) -> str:
+        pool = WorkerPool(lambda _: remote.remote(how), ["here"])
+        with pytest.raises(TurnwiseError) as raised:
+            await pool.ready(60)
+        return str(raised.value)
+
+    async def scenario() -> list[str]:
+        return await asyncio.gather(*map(reason, REASONS))
+
+    shown = "a rollout worker could not start: {}; `turnwise logs RUN` shows where"
+    assert asyncio.run(scenario()) == [shown.format(one) for one in REASONS.values()]
 
 
 def test_the_last_worker_stays_until_another_answers(ray: Any) -> None:

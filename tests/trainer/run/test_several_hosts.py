@@ -25,9 +25,9 @@ pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::ResourceWarn
 SMALL = {"num_cpus": 1, "object_store_memory": 80 << 20}
 
 
-@pytest.fixture
-def cluster() -> Iterator[Any]:
-    """A head, which the driver joins, and nodes that a test adds under other addresses of the loopback interface."""
+@pytest.fixture(scope="module")
+def head() -> Iterator[Any]:
+    """Start a cluster of one node, which the tests share."""
     for name, value in (("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0"), ("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")):
         os.environ.setdefault(name, value)
     from ray.cluster_utils import Cluster
@@ -36,8 +36,16 @@ def cluster() -> Iterator[Any]:
     start_fewer_processes()
     started = Cluster(initialize_head=True, head_node_args=SMALL)
     yield started
-    shut_ray_down()
     started.shutdown()
+
+
+@pytest.fixture
+def cluster(head: Any) -> Iterator[Any]:
+    """A head, which the driver joins, and nodes that a test adds under other addresses of the loopback interface."""
+    yield head
+    for node in list(head.worker_nodes):
+        head.remove_node(node)
+    shut_ray_down()
 
 
 def test_an_sqlite_store_is_refused_on_several_hosts(cluster: Any, tmp_path: Path) -> None:
@@ -105,10 +113,13 @@ class Worker:
 def test_workers_follow_the_nodes_that_join_and_leave(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     import ray
 
-    monkeypatch.setattr(worker_pool, "CHECK_INTERVAL_S", 2.0)
+    monkeypatch.setattr(worker_pool, "CHECK_INTERVAL_S", 0.5)
     ray.init(cluster.address, logging_level="ERROR", log_to_driver=False)
-    config = parse_config(
-        {"name": "r", "environments": [{"id": "turnwise/TextSite-v0"}], "rollout": {"workers_per_node": 2}}
+    config, two = (
+        parse_config(
+            {"name": "r", "environments": [{"id": "turnwise/TextSite-v0"}], "rollout": {"workers_per_node": n}}
+        )
+        for n in (1, 2)
     )
     actor = ray.remote(Worker)
 
@@ -122,13 +133,14 @@ def test_workers_follow_the_nodes_that_join_and_leave(cluster: Any, monkeypatch:
         head = worker_nodes(config)
         pool = WorkerPool(lambda node: actor.options(num_cpus=0, **on_node(node)).remote(), head)
         pool.follow(partial(worker_nodes, config))
-        assert await nodes_of(pool, 2) == head
+        assert await nodes_of(pool, 1) == head
         cluster.add_node(**SMALL, node_ip_address="127.0.0.2", labels={"turnwise": "sandboxes"})
         joined = cluster.add_node(**SMALL, node_ip_address="127.0.0.3")
-        assert await nodes_of(pool, 4) == sorted([*head, joined.node_id, joined.node_id])
+        assert await nodes_of(pool, 2) == sorted([*head, joined.node_id])
+        assert sorted(worker_nodes(two)) == sorted([*head, joined.node_id] * 2)
         assert len({await one.own_node.remote() for one in pool.actors}) == 2
         cluster.remove_node(joined)
-        assert await nodes_of(pool, 2) == head
+        assert await nodes_of(pool, 1) == head
         await pool.close()
 
     asyncio.run(scenario())

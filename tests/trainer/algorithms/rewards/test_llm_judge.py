@@ -99,7 +99,7 @@ def test_a_request_that_the_server_rejects_gives_no_score(server: str) -> None:
 
 
 def test_an_unreachable_judge_removes_the_member_and_changes_no_reward() -> None:
-    judge = LLMJudge(url="http://127.0.0.1:9/v1", model="judge", rubric="x", max_retries=1, timeout_s=5)
+    judge = LLMJudge(url="http://127.0.0.1:9/v1", model="judge", rubric="x", max_retries=1, timeout_s=0.5)
     of = group(0.5, 1.0, 0.0)
     scored, scores = shape(of, [judge, TurnPenalty()])
     assert (list(scored.group.trajectories), list(scored.rewards), scored.unscored) == ([], [], 3)
