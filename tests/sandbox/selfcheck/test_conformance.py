@@ -7,14 +7,17 @@ from turnwise.sandbox.backends.registry import make_backend
 from turnwise.sandbox.selfcheck.conformance.run import CASES, run_conformance
 from turnwise.sandbox.selfcheck.harness import CaseResult
 
+LANES = 4
+"""Cases at a time; most of their time is waiting."""
+
 pytestmark = [pytest.mark.slow, pytest.mark.docker]
 
 
-def results_of(name: str, lanes: int) -> dict[str, CaseResult]:
+def results_of(name: str) -> dict[str, CaseResult]:
     async def work() -> list[CaseResult]:
         backend = make_backend(name, "tests", allow_untrusted=True)
         try:
-            return await run_conformance(backend, lanes=lanes)
+            return await run_conformance(backend, lanes=LANES)
         finally:
             await backend.close()
 
@@ -23,12 +26,12 @@ def results_of(name: str, lanes: int) -> dict[str, CaseResult]:
 
 @pytest.fixture(scope="module")
 def docker() -> dict[str, CaseResult]:
-    return results_of("docker", 1)
+    return results_of("docker")
 
 
 @pytest.fixture(scope="module")
 def local() -> dict[str, CaseResult]:
-    return results_of("local", 4)
+    return results_of("local")
 
 
 @pytest.mark.parametrize("case", CASES)
