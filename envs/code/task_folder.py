@@ -28,6 +28,8 @@ from .task import Case, CodeTask
 MANIFEST = "task.toml"
 OWNER_OF_FILES, OWNER_OF_FOLDERS = 0o600, 0o700
 """Permissions that the owner of a read-only workspace gets."""
+NEEDED_MODE = {Kind.FILE: stat.S_IRUSR, Kind.FOLDER: stat.S_IRUSR | stat.S_IXUSR}
+"""Permissions without which the owner cannot read an entry."""
 MAX_TREE_BYTES = 8 << 20
 MAX_TREE_ENTRIES = 10_000
 
@@ -102,6 +104,12 @@ def load(folder: Path) -> tuple[CodeTask, str]:
     """
     manifest = _manifest(folder / MANIFEST)
     tests = read_tree(folder / "tests")
+    for path, entry in tests.entries.items():
+        if entry.kind is Kind.LINK and (entry.text.startswith("/") or tests.target(path, "/tests") is None):
+            raise BadTask(
+                f"{folder / 'tests' / path} is a link to `{entry.text}`, which is not in tests/, and the sandbox gets "
+                "tests/ alone; put a copy in its place"
+            )
     if not tests.entries and not manifest.case:
         raise BadTask(f"{folder}: the task has no checks; add a `[[case]]` to {MANIFEST}, or tests/test_*.py")
     if not (folder / "workspace").is_dir():
@@ -161,7 +169,8 @@ def has_forgeable_tests(folder: Path) -> bool:
     Raises:
         BadTask: the manifest is invalid.
     """
-    return not _manifest(folder / MANIFEST).trusted and any(path.is_file() for path in folder.glob("tests/**/*"))
+    links_and_files = (path for path in folder.glob("tests/**/*") if path.is_symlink() or not path.is_dir())
+    return not _manifest(folder / MANIFEST).trusted and any(links_and_files)
 
 
 def read_tree(folder: Path) -> Tree:
@@ -189,7 +198,12 @@ def read_tree(folder: Path) -> Tree:
                     "into an image and name it"
                 )
             same_as = first.setdefault((status.st_dev, status.st_ino), name) if status.st_nlink > 1 else name
-            entries[name] = _entry(path, status, "" if same_as == name else same_as)
+            entries[name] = entry = _entry(path, status, "" if same_as == name else same_as)
+            if (needed := NEEDED_MODE.get(entry.kind, 0)) & ~entry.mode:
+                raise BadTask(
+                    f"{path} has the mode {entry.mode:04o}, so that its owner cannot read it in a sandbox, and no "
+                    f"submission could hold it; run `chmod u+{'r' if needed == stat.S_IRUSR else 'rx'}` on it"
+                )
             if stat.S_ISDIR(status.st_mode):
                 names += [f"{name}/{inner}" for inner in _names(path)]
         except OSError as error:

@@ -7,7 +7,7 @@ from turnwise.envs.code.env import CodeEnv
 from turnwise.envs.code.grading.grade import grade
 from turnwise.envs.code.grading.pytest_host import BrokenTests
 from turnwise.envs.code.task import Case, changed
-from turnwise.envs.code.task_folder import BadTask, find, load, read_tree
+from turnwise.envs.code.task_folder import BadTask, find, has_forgeable_tests, load, read_tree
 from turnwise.tests.envs.code.small_task import HIDDEN, TOML, small_task, write
 
 
@@ -71,6 +71,20 @@ def test_missing_parts_are_reported(tmp_path: Path) -> None:
         load(folder)
     with pytest.raises(BadTask, match="neither a task nor a set of tasks"):
         CodeEnv(folder=str(tmp_path / "nowhere"))
+
+
+@pytest.mark.parametrize("target", ["../shared/test_a.py", "../shared", "/tests/test_hidden.py", "gone", "test_b.py"])
+def test_a_link_that_leaves_the_tests_is_refused_by_name(tmp_path: Path, target: str) -> None:
+    folder = small_task(tmp_path / "add")
+    (folder / "tests/inside.py").symlink_to("test_hidden.py")
+    load(folder)
+    write(tmp_path / "add/shared", {"test_a.py": ""})
+    (folder / "tests/test_b.py").symlink_to(target)
+    with pytest.raises(BadTask, match=f"tests/test_b.py is a link to `{target}`, which is not in tests/.*put a copy"):
+        load(folder)
+    (folder / "tests/inside.py").unlink()
+    (folder / "tests/test_hidden.py").unlink()
+    assert has_forgeable_tests(folder)
 
 
 def test_sets_of_tasks_and_their_splits(tmp_path: Path) -> None:
