@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from time import monotonic
 
-from ....sandbox import FileError, SandboxLease, Tree
+from ....sandbox import Entry, FileError, SandboxLease, Tree
+from ....sandbox.sandbox import WORKSPACE
 from ..deadlines import end_of_step, left
 from ..fresh_sandbox import FILE_TIMEOUT_S, in_fresh_sandbox
 from ..task import CodeTask, Files
@@ -106,13 +107,24 @@ class _CaseRun:
 def _write_submission(box: SandboxLease, files: Tree, given: Files, run: _CaseRun, until: float) -> bool:
     """Put the submission and the files of a case in place; return whether no submitted entry is in the way."""
     try:
-        box.write_tree(".", files.only(lambda path: path not in given), timeout_s=left(until, FILE_TIMEOUT_S))
-        if given:
-            box.write_tree(".", Tree.of(given), timeout_s=left(until, FILE_TIMEOUT_S))
+        box.write_tree(".", with_case_files(files, given), timeout_s=left(until, FILE_TIMEOUT_S))
     except FileError as error:
         run.tamper.append(f"cannot be put in place: {error}"[:200])
         return False
     return True
+
+
+def with_case_files(files: Tree, given: Files) -> Tree:
+    """Return a submission with the files of a case, in the folders to which links of the submission lead.
+
+    One tree holds both, because folders get their modes last, and one of them may be read-only.
+    """
+    placed = dict[str, Entry]()
+    for path, content in given.items():
+        folder, _, name = path.rpartition("/")
+        folder = (files.target(folder, WORKSPACE) if folder else None) or folder
+        placed[f"{folder}/{name}" if folder else name] = Entry.file(content)
+    return Tree({**files.only(lambda path: path not in placed).entries, **placed})
 
 
 def _run_cases(box: SandboxLease, task: CodeTask, files: Tree, until: float) -> _CaseRun:

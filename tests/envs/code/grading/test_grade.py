@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 from turnwise.envs.code.families import draw
-from turnwise.envs.code.grading.grade import counted, grade
-from turnwise.envs.code.task import CodeTask
+from turnwise.envs.code.grading.grade import counted, grade, with_case_files
+from turnwise.envs.code.task import Case, CodeTask
 from turnwise.envs.code.task_folder import load
+from turnwise.sandbox import Entry, Kind, Tree
 from turnwise.tests.envs.code.small_task import TOML, small_task
 
 CASES = """
@@ -69,6 +70,31 @@ def test_constant_results_earn_no_share(local: str, tmp_path: Path) -> None:
     assert grade(own, {"calc.py": RIGHT.encode()}).success
     rename = trusted(draw(0, "train", "rename"))
     assert grade(rename, dict.fromkeys(rename.workspace, b"x = 1\n")).passed == 0
+
+
+LISTING = Case(("python3", "main.py"), b"7421 9963", files={"data/in.txt": b"7421", "other/in.txt": b"9963"})
+
+
+def test_a_case_may_add_files_to_read_only_folders_and_through_links(local: str) -> None:
+    folder, program = Entry(Kind.FOLDER, b"", 0o555), b"print(open('data/in.txt').read(), open('real/in.txt').read())"
+    entries = {"data": folder, "data/x": Entry.file(b"1"), "real": folder, "other": Entry(Kind.LINK, b"real")}
+    task = trusted(CodeTask("t", "x", Tree({**entries, "main.py": Entry.file(program)}), (LISTING,)))
+    assert grade(task, task.workspace).success
+    assert (
+        grade(task, Tree({"data": Entry.file(b""), "main.py": Entry.file(program)})).tamper[0].startswith("cannot be")
+    )
+
+
+def test_files_of_a_case_replace_submitted_ones() -> None:
+    files = Tree(
+        {"d": Entry(Kind.LINK, b"e"), "e/x": Entry.file(b"1"), "l": Entry(Kind.LINK, b"e/x"), "o": link("/gone")}
+    )
+    given = {"d/x": b"2", "l": b"3", "new/y": b"4", "o/z": b"5"}
+    assert dict(with_case_files(files, given)) == {"e/x": b"2", "l": b"3", "new/y": b"4", "o/z": b"5"}
+
+
+def link(target: str) -> Entry:
+    return Entry(Kind.LINK, target.encode())
 
 
 def trusted(task: CodeTask) -> CodeTask:
