@@ -10,6 +10,7 @@ import shlex
 from dataclasses import replace
 
 from ...sandbox import Entry, Kind, Tree
+from ...sandbox.transport.tree import parents
 from .task import Change, changed
 from .tools.actions import MalformedAction, Write, parse
 
@@ -17,7 +18,8 @@ CHUNK_BYTES = 48 << 10
 """Bytes that one action writes in base 64."""
 OWN_BITS = 0o7700
 """Permission bits that a solution sets: those of the owner. Those of others depend on the author's machine."""
-WRITABLE = 0o200
+WRITABLE, OPEN = 0o200, 0o700
+"""Permission bits of a file that can be written, and of a folder whose entries can be changed."""
 
 
 def next_action(current: Tree, workspace: Tree, solution: Change) -> str:
@@ -25,14 +27,31 @@ def next_action(current: Tree, workspace: Tree, solution: Change) -> str:
     wanted, current = _by_first_name(changed(workspace, solution)), _by_first_name(current)
     kept = wanted.entries.keys() | (wanted.folders & current.folders)
     for path in sorted(workspace.entries.keys() & current.entries.keys() - kept):
-        return _script(f"rm -rf -- {_quoted(path)}")
+        return _opening(current, path) or _removal(path, current.entries[path])
     for path, entry in sorted(wanted.entries.items()):
         before = current.entries.get(path)
         if before is None and entry.kind is Kind.FOLDER and path in current.folders:
             continue
         if action := _step(path, before, entry):
-            return action
+            return _opening(current, path) or action
+    for path, entry in sorted(wanted.entries.items(), reverse=True):
+        if path in current.entries and (current.entries[path].mode ^ entry.mode) & OWN_BITS:
+            return _script(f"chmod {entry.mode:o} -- {_quoted(path)}")
     return "submit"
+
+
+def _opening(current: Tree, path: str) -> str:
+    """Return the action that makes the folder of an entry writable; empty if it is, or is still to be made."""
+    folder = next((parent for parent in parents(path) if parent in current.entries), "")
+    if folder and current.entries[folder].kind is Kind.FOLDER and ~current.entries[folder].mode & OPEN:
+        return _script(f"chmod u+rwx -- {_quoted(folder)}")
+    return ""
+
+
+def _removal(path: str, entry: Entry) -> str:
+    """Return the action that removes an entry, with all that is below it."""
+    opened = f"chmod -R u+rwx -- {_quoted(path)} && " if entry.kind is Kind.FOLDER else ""
+    return _script(f"{opened}rm -rf -- {_quoted(path)}")
 
 
 def _by_first_name(tree: Tree) -> Tree:
@@ -64,10 +83,10 @@ def _referred(tree: Tree, path: str) -> str:
 
 
 def _step(path: str, before: Entry | None, entry: Entry) -> str:
-    """Return the next action for one entry; empty if it is as wanted."""
+    """Return the next action for one entry; empty if it is as wanted, except for its mode."""
     name = _quoted(path)
     if before is not None and before.kind is not entry.kind:
-        return _script(f"rm -rf -- {name}")
+        return _removal(path, before)
     if entry.kind is Kind.LINK:
         if before is not None and before.content == entry.content:
             return ""
@@ -82,9 +101,7 @@ def _step(path: str, before: Entry | None, entry: Entry) -> str:
             return _script(f"chmod u+w -- {name}")
         if before is None or before.content != entry.content:
             return _writing(path, before.content if before is not None else b"", entry.content)
-    if before is None:
-        return _script(f"mkdir -p -- {name}")
-    return _script(f"chmod {entry.mode:o} -- {name}") if (before.mode ^ entry.mode) & OWN_BITS else ""
+    return _script(f"mkdir -p -- {name}") if before is None and entry.kind is Kind.FOLDER else ""
 
 
 def _writing(path: str, before: bytes, content: bytes) -> str:

@@ -109,7 +109,8 @@ class CodeTask:
 def changed(tree: Tree, change: Change) -> Tree:
     """Return a tree after a change; a change that is a tree adds all of its entries.
 
-    A replaced file keeps its mode. Files and links that are above a path of the change are removed.
+    A replaced file keeps its mode. Files and links that are above a path of the change are removed, and so is all that
+    is below a new file or link.
     """
     entries = dict(tree.entries)
     if isinstance(change, Tree):
@@ -120,7 +121,9 @@ def changed(tree: Tree, change: Change) -> Tree:
     for parent in {parent for path in new for parent in parents(path)}:
         if parent in entries and entries[parent].kind is not Kind.FOLDER:
             del entries[parent]
-    return Tree({**entries, **new})
+    ends = {path for path, entry in new.items() if entry.kind is not Kind.FOLDER}
+    kept = {path: entry for path, entry in entries.items() if ends.isdisjoint(parents(path))}
+    return Tree({**kept, **new})
 
 
 def _replaced(before: Entry | None, content: bytes) -> Entry:

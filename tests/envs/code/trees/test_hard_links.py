@@ -1,4 +1,4 @@
-"""Nothing depends on the order in which a tree is read, that is, on which name of a file is its first one."""
+"""The oracle makes each tree, whatever the first names of its files and the modes of its folders are."""
 
 import pytest
 from turnwise.envs.code.fresh_sandbox import FILE_TIMEOUT_S, open_sandbox
@@ -14,6 +14,8 @@ def other(name: str, content: bytes = b"1\n") -> Entry:
     return Entry(Kind.FILE, content, 0o644, same_as=name)
 
 
+READ_ONLY = Entry(Kind.FOLDER, b"", 0o555)
+LOCKED = Tree({"d": READ_ONLY, "d/y": Entry.file(b"1\n"), "d/e": READ_ONLY, "d/e/z": Entry.file(b"1\n")})
 ONE, TWO = Entry.file(b"1\n"), Entry.file(b"2\n")
 PAIR = Tree({"a": ONE, "z": other("a")})
 CHANGES: dict[str, tuple[Tree, Change]] = {
@@ -28,6 +30,13 @@ CHANGES: dict[str, tuple[Tree, Change]] = {
     "two names become two files": (PAIR, Tree({"a": ONE, "z": ONE})),
     "another pair": (Tree({"a": ONE, "b": other("a"), "c": other("a")}), Tree({"a": ONE, "c": ONE, "b": other("c")})),
     "a file becomes a name": (Tree({"a": ONE, "b": TWO}), Tree({"b": other("a")})),
+    "a new read-only folder": (Tree({}), LOCKED),
+    "a file in a read-only folder": (LOCKED, {"d/x": b"2\n", "d/e/f/g": b"2\n"}),
+    "a changed file in a read-only folder": (LOCKED, {"d/y": b"2\n"}),
+    "a removed file in a read-only folder": (LOCKED, {"d/e/z": None}),
+    "a link in a read-only folder": (LOCKED, Tree({"d/y": Entry(Kind.LINK, b"e"), "d/l": Entry(Kind.LINK, b"y")})),
+    "a read-only folder becomes a file": (LOCKED, Tree({"d/e": TWO})),
+    "a folder becomes read-only": (Tree({"d": Entry(Kind.FOLDER, b"", 0o755), "d/y": ONE}), LOCKED),
     "a link becomes a folder": (Tree({"d": Entry(Kind.LINK, b"a"), "a": ONE}), Tree({"d/x": TWO})),
 }
 
@@ -42,7 +51,7 @@ def test_the_oracle_ends_with_the_files_of_the_solution(local: str, case: str) -
     workspace, solution = CHANGES[case]
     wanted = changed(workspace, solution)
     with open_sandbox(SandboxSpec(trusted=True), workspace) as box:
-        for _ in range(12):
+        for _ in range(20):
             current = box.read_tree(".", timeout_s=FILE_TIMEOUT_S)
             action = next_action(current, workspace, solution)
             if action == "submit":
@@ -51,3 +60,5 @@ def test_the_oracle_ends_with_the_files_of_the_solution(local: str, case: str) -
         assert action == "submit"
     assert dict(current) == dict(wanted)
     assert other_names(current) == other_names(wanted)
+    modes = {path: (entry.kind, entry.mode & 0o700) for path, entry in wanted.entries.items()}
+    assert {path: (current.entries[path].kind, current.entries[path].mode & 0o700) for path in modes} == modes

@@ -114,7 +114,6 @@ def test_a_socket_has_no_snapshot(any_sandboxes: str) -> None:
 def test_the_oracle_makes_every_tree(sandboxes: str, task: Path) -> None:
     (task / "solution/large.bin").write_bytes(bytes(range(256)) * 500)
     (task / "solution/tag.py").write_text("a = '</think>'")
-    (task / "solution/pkg").chmod(0o700)
     wanted = read_tree(task / "solution")
     (task / "task.toml").write_text(TOML.format(shown="x y"))
     env = CodeEnv(folder=str(task), trusted=True)
@@ -219,7 +218,7 @@ def denied(path: Path) -> bytes:
     raise PermissionError(13, "Permission denied", str(path))
 
 
-@pytest.mark.parametrize("special", ["pipe", "closed", "large", "many"])
+@pytest.mark.parametrize("special", ["pipe", "closed", "large", "many", "written", "entered", "listed"])
 def test_a_task_that_cannot_be_kept_is_refused_by_name(
     tmp_path: Path, special: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -230,13 +229,19 @@ def test_a_task_that_cannot_be_kept_is_refused_by_name(
         case "closed":
             (tmp_path / special).touch(mode=0)
             monkeypatch.setattr(Path, "read_bytes", denied)
+        case "written":
+            (tmp_path / special).touch(mode=0o266)
+        case "entered":
+            (tmp_path / special).mkdir(mode=0o311)
+        case "listed":
+            (tmp_path / special).mkdir(mode=0o477)
         case "large":
             with (tmp_path / special).open("wb") as file:
                 file.truncate(1 << 40)
         case "many":
             for number in range(4):
                 (tmp_path / f"{number}").touch()
-    with pytest.raises(BadTask, match=f"{tmp_path}(/{special})? (is|cannot)"):
+    with pytest.raises(BadTask, match=f"{tmp_path}(/{special})? (is|cannot|has the mode 0[234])"):
         read_tree(tmp_path)
 
 
