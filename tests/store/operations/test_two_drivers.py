@@ -247,7 +247,7 @@ class Machine(RuleBasedStateMachine):
         )
         return list(self.read(lambda conn: conn.execute(which.order_by(trajectory_table.c.no)).scalars().all()))
 
-    @rule(who=WHO, owner=OWNERS, size=st.integers(1, 2), timeout_s=st.sampled_from([60, -1]))
+    @rule(who=WHO, owner=OWNERS, size=st.integers(1, 2), timeout_s=st.sampled_from([60, 0]))
     def lease(self, who: int, owner: str, size: int, timeout_s: int) -> None:
         """Lease groups, perhaps for so short a time that another owner takes them."""
         got = self.drive(who, "lease_groups", run="r", owner=owner, count=size, timeout_s=timeout_s)
