@@ -214,8 +214,12 @@ class Conversation:
         return self._context.copy()
 
     def text(self, tokens: Sequence[int]) -> str:
-        """Return the action that ``tokens`` spell, without control tokens and the stop token that ends them."""
-        return self._chat.turn_text(tokens)
+        """Return the action that ``tokens`` spell, without control tokens and the stop token that ends them.
+
+        It begins with the ``<think>`` that the template put before it, so that its reasoning is seen as such.
+        """
+        text, opening = self._chat.turn_text(tokens), self._chat.template.opening
+        return text if not text or text.lstrip().startswith(opening.rstrip()) else opening + text
 
     def _answer(self, tokens: Sequence[int]) -> list[int]:
         if len(self._turns) == len(self._observations):

@@ -5,12 +5,14 @@ template inspects no text, keeps every text unchanged, and extends each shorter 
 output depends on the roles alone, and the affixes of a message are constant.
 """
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
 from ..errors import UnusableChat
 
 _PROBE_TURNS = 4
+_OPENING = re.compile(r"<think>\s*\Z")
 _SYSTEM, _OBSERVATION, _ANSWER, _NEXT = ("\ue000turnwise" + name for name in "soan")
 """Texts of which a template must keep every one; it may trim white space around them."""
 _OPAQUE = frozenset({"__class__", "__str__", "__format__", "__add__", "__radd__", "__html__"})
@@ -50,6 +52,9 @@ class Template:
         texts = {"the instructions": _SYSTEM, "an observation": _OBSERVATION, "the policy's turn": _ANSWER}
         if lost := [name for name, text in texts.items() if text not in rendered]:
             raise UnusableChat(f"its chat template leaves out {' and '.join(lost)}")
+        found = _OPENING.search(rendered)
+        self.opening = found[0] if found else ""
+        """The ``<think>`` with which the template begins the policy's next turn, in place of the policy; or empty."""
 
     def closing(self) -> str:
         """Return the text that the template puts after the policy's last turn, or after an earlier one if it puts none

@@ -67,6 +67,12 @@ def test_a_long_text_is_empty() -> None:
     assert plain("x" * (MAX_CHARS + 1)) == ""
 
 
+def test_reasoning_is_not_read() -> None:
+    assert plain(f"<think>\n30 or 40? {'so ' * MAX_CHARS}\n</think>\n\n50") == "50"
+    assert plain("30 or 40?</think>50") == "50"
+    assert plain("<think>\n30 or 40?") == plain("<think>50</think>") == ""
+
+
 def test_names_are_whole_words() -> None:
     forms = {"owl": ("owl", "owls"), "water": ("water", "swim")}
     assert names(plain("Is it the OWL?"), forms) == ["owl"]
