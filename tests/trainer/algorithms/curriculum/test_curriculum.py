@@ -166,3 +166,19 @@ def test_a_horizon_widens_again_while_its_task_fails() -> None:
     assert narrow.horizon(TASK, 0).max_turns == 4
     narrow.observe(solved(0, 0))
     assert narrow.horizon(TASK, 0).max_turns == 4, "a failed group without members shows nothing"
+
+
+def test_a_horizon_widens_while_it_ends_more_episodes_than_succeed() -> None:
+    """By hand: 5 after one success of 3 turns; with one success beside two cut episodes 8, then 12; beside one, 12."""
+    schedule = SuccessfulLength(max_turns=30, margin=1.5)
+    schedule.observe(solved(1, 4, turns=3))
+    found = []
+    for cut in (1, 2, 2, 1):
+        group = solved(1, 3, turns=3)
+        members = [
+            replace(one, status=Status.TRUNCATED) if at > 2 - cut else one
+            for at, one in enumerate(group.group.trajectories)
+        ]
+        schedule.observe(replace(group, group=replace(group.group, trajectories=members)))
+        found.append(schedule.horizon(TASK, 0).max_turns)
+    assert found == [5, 8, 12, 12]

@@ -1,7 +1,8 @@
 """DART's horizon per task (Li et al. 2025, arXiv:2509.23866): the length of its successful episodes, and a margin.
 
 The paper derives the limit of a task from the lengths of its past successes; the margin is ours. So is the growth after
-a group without a success: an early success may be shorter than most, and no longer one is seen within its limit.
+a group in which the limit ended more episodes than succeeded: an early success may be shorter than most, and no longer
+one is seen within its limit.
 """
 
 from collections.abc import Mapping
@@ -10,19 +11,19 @@ from typing import Any
 
 from pydantic import Field, PrivateAttr
 
-from .....records import SUCCESS_RETURN, Horizon, ScoredGroup, Task
+from .....records import SUCCESS_RETURN, Horizon, ScoredGroup, Status, Task
 from ...groups import successes
 from .base import HorizonSchedule
 
 
 class SuccessfulLength(HorizonSchedule):
     """``max_turns`` until a task was solved, then ``margin`` times the turns of its longest success; after each group
-    without a success, ``margin`` times the limit so far."""
+    without a success, or in which the limit ended more episodes than succeeded, ``margin`` times the limit so far."""
 
     max_turns: int = Field(12, ge=1)
     """Turns per episode of a task without a success, and the limit of every task."""
     margin: float = Field(1.5, ge=1)
-    """Factor of the longest successful length, and of the limit after a group without a success."""
+    """Factor of the longest successful length, and of a limit that grows."""
     min_return: float = SUCCESS_RETURN
     """Return from which a completed episode counts as a success if its environment gives no verdict."""
 
@@ -42,15 +43,16 @@ class SuccessfulLength(HorizonSchedule):
         return self._horizon(min(self.max_turns, self._limits.get(task.id, self.max_turns)))
 
     def observe(self, scored: ScoredGroup) -> None:
-        """Raise the limit of the group's task for its longest success, or after members of whom none succeeded."""
+        """Raise the limit of the group's task for its longest success, or because it ended more episodes than that."""
         won = successes(scored, self.min_return)
         lengths = [len(turns) for turns, success in zip(scored.rewards, won, strict=True) if success]
+        cut = sum(one.status == Status.TRUNCATED for one in scored.group.trajectories)
         task = scored.group.task.id
         limit = self._limits.get(task)
+        if limit is not None and (won or scored.failed_by_policy) and (not lengths or cut > len(lengths)):
+            limit = max(limit + 1, ceil(self.margin * limit))
         if lengths:
             limit = max(limit or 1, ceil(self.margin * max(lengths)))
-        elif (won or scored.failed_by_policy) and limit is not None:
-            limit = max(limit + 1, ceil(self.margin * limit))
         if limit is not None:
             self._limits[task] = min(self.max_turns, limit)
 
