@@ -397,17 +397,3 @@ def test_a_stop_token_that_is_no_special_token_ends_the_action(tmp_path: Path, n
     conversation.observe("lamp")
     expected = chat.template.render("", ["task", "lamp"], ["<think> why not </think>click 23"])
     assert raw(chat, conversation.prompt()) == expected
-
-
-def test_reasoning_that_the_template_opened_is_a_part_of_the_action(tmp_path: Path) -> None:
-    opened = TEMPLATES["reasoning"][0].replace("assistant\n{% endif %}", "assistant\n<think>\n{% endif %}")
-    chat = new_chat(tmp_path, opened, "<|im_end|>")
-    conversation = chat.begin()
-    conversation.observe("task")
-    tokens = sampled_ids(chat, " why not </think>click 23")
-    assert conversation.text(tokens) == "<think>\n why not </think>click 23"
-    assert conversation.text(sampled_ids(chat, "<think> why </think>click")) == "<think> why </think>click"
-    assert conversation.text(chat.stop_tokens[:1]) == ""
-    assert act(conversation, tokens).tokens == tokens, "what was sampled is trained on, and nothing else"
-    conversation.observe("lamp")
-    assert conversation.text(tokens).startswith("<think>\n")
