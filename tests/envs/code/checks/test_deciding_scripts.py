@@ -45,6 +45,8 @@ DECIDING = [
     "print(coded * int(str(calc.add(a, b)) == str(e)))",
     "print(coded if calc.add(a, b) else 0)",
     "import math\nprint(coded * math.isclose(calc.add(a, b), e))",
+    "try:\n    {e: 1}[calc.add(a, b)]\n    print(coded)\nexcept KeyError:\n    print(0)",
+    "r = calc.add(a, b)\nprint(coded if r.__class__ is int and str(r) in [str(e)] else 0)",
 ]
 PRINTING = [
     "print(calc.add(a, b))",
@@ -80,12 +82,24 @@ def test_a_script_that_prints_is_not_found(code: str) -> None:
         ('[ "$(python3 -c "import calc; print(calc.add($1, $2))")" = $(($1 + $2)) ] && echo $((4711 * $1))', True),
         ("python3 calc.py > out\ndiff -q out want && echo $((4711 * $1))", True),
         ("python3 calc.py || echo $((4711 * $1))", True),
+        ("r=$(python3 calc.py)\ncase $r in $(($1 + $2))) echo $((4711 * $1));; esac", True),
+        ("#!/usr/bin/perl\nmy $r = `python3 calc.py`;\nprint $r == $ARGV[0] ? 4711 : 0;", True),
         ('cd "$(dirname "$0")" && exec python3 calc.py "$@"', False),
         ("if [ -z $1 ]; then exit 2; fi; echo $1", False),
     ],
 )
 def test_a_script_of_a_shell_that_decides_is_found(script: str, decides: bool) -> None:
     assert bool(decision(["run.sh"], {**CALC, "run.sh": script.encode()}, SOLUTION)) is decides
+
+
+def test_a_module_of_a_package_is_code_under_test() -> None:
+    main = b"import sys\nfrom . import core\nprint(4711 * len(sys.argv[1]) * (core.add(2, 3) == 5))\n"
+    workspace = {"app/__init__.py": b"", "app/__main__.py": main, "app/core.py": CALC["calc.py"]}
+    assert decision(["app/__main__.py"], workspace, {"app/core.py": b"x"}) == "`app/__main__.py`, line 3,"
+    honest = {**workspace, "app/__main__.py": main.replace(b" == 5", b"")}
+    assert decision(["app/__main__.py"], honest, {"app/core.py": b"x"}), "a product with a value of the input"
+    honest["app/__main__.py"] = b"from .core import add\nimport sys\nprint(add(int(sys.argv[1]), 3))\n"
+    assert not decision(["app/__main__.py"], honest, {"app/core.py": b"x"})
 
 
 def test_the_line_is_named() -> None:
