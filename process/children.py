@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from time import monotonic, sleep
 
+from . import timers
+
 END_TIMEOUT_S = 1.0
 """Seconds that the processes that a command leaves get to end, after SIGTERM and after SIGKILL."""
 POLL_INTERVAL_S = 0.02
@@ -24,18 +26,23 @@ _users = 0
 
 
 def isolate_signals() -> None:
-    """From now on, begin every forked child of this process with default signals. For a process that turnwise owns."""
+    """From now on, begin every forked child of this process with default signals, and outlive timers of environments.
+
+    For a process that turnwise owns.
+    """
     global _users
     _users += 1
+    timers.outlive_timers()
 
 
 @contextlib.contextmanager
 def signals_isolated() -> Iterator[None]:
-    """Inside the context, begin every forked child of this process with default signals."""
+    """Inside the context, begin every forked child with default signals, and outlive timers of environments."""
     global _users
     _users += 1
     try:
-        yield
+        with timers.timers_outlived():
+            yield
     finally:
         _users -= 1
 
@@ -60,6 +67,9 @@ def _reset_signals() -> None:
             interrupts = number == signal.SIGINT
             with contextlib.suppress(OSError, ValueError):
                 signal.signal(number, signal.default_int_handler if interrupts else signal.SIG_DFL)
+    for number in timers.SIGNALS:
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, signal.SIG_DFL)  # undoes a handler that Python does not list
     unblock_signals()
 
 
