@@ -10,10 +10,12 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
+from ...process.timers import timers_outlived
 from ..errors import EnvError, EnvTimeout
 from ..registry import spec
 from .checks import CHECKS, RESET, Check
-from .process_state import LIBRARY_STATE, left_running, process_state
+from .leftovers import left_running
+from .process_state import LIBRARY_STATE, process_state
 from .subject import CheckFailed, Skipped, Subject
 
 CALL_TIMEOUT_S = 60.0
@@ -176,5 +178,6 @@ def check(
             on_result(found)
         return findings
 
-    findings = asyncio.run(run())
+    with timers_outlived():
+        findings = asyncio.run(run())
     return Report(env_id, tuple(findings), Latency.of(subject.reset_ms), Latency.of(subject.step_ms))

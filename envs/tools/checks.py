@@ -21,6 +21,7 @@ from ..runner.step_result import StepResult
 from ..runner.valid_actions import checked_actions
 from .differences import difference, outcome
 from .isolation import episodes_apart, own_random_stream, process_kept
+from .other_process import same_in_another_process
 from .subject import TURNS, CheckFailed, Skipped, Subject, episode, random_stream
 from .wrappers import wrappers_declared
 
@@ -316,6 +317,7 @@ CHECKS: dict[str, Check] = {
     "step determinism": step_determinism,
     "random streams": own_random_stream,
     "shared state": episodes_apart,
+    "another process": same_in_another_process,
     "restore": restored_episodes,
     "any text": any_text,
     "reset after failure": reset_after_failure,

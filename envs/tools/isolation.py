@@ -1,5 +1,6 @@
 """Checks of what an environment shares with the other environments and episodes of its process."""
 
+import contextlib
 import inspect
 import random
 import sys
@@ -12,13 +13,17 @@ import gymnasium
 import numpy as np
 
 from ..base import Adapted, TurnEnv
+from ..errors import EnvError
 from ..runner.env_thread import EnvThread
 from ..runner.step_result import StepResult
 from .differences import difference, outcome
-from .process_state import changes, left_running, process_state
-from .subject import CheckFailed, Skipped, Subject, episode
+from .leftovers import ZOMBIE, counts, detached_processes_kept, growth, left_running
+from .process_state import changes, process_state
+from .subject import CheckFailed, Skipped, Subject, episode, random_stream
 
 EPISODES = 2
+ROUNDS = 3
+"""Environments that are made to see whether each leaves something."""
 MAX_VALUE_CHARS = 10_000
 
 
@@ -43,55 +48,121 @@ _STREAMS = {
     ),
 }
 """The streams by the module that holds each; ``torch`` is not imported for its own."""
+OPTIONAL_CALLS: dict[str, Callable[[TurnEnv], Any]] = {
+    "tasks": lambda env: (env.tasks("train"), env.tasks("test")),
+    "instructions": lambda env: env.instructions(),
+    "vocabulary": lambda env: env.vocabulary(),
+    "valid_actions": lambda env: env.valid_actions(),
+    "oracle": lambda env: env.oracle(),
+    "snapshot": lambda env: env.restore(env.snapshot()) if env.restorable else None,
+}
+"""The methods that an environment need not have."""
 
 
 async def process_kept(subject: Subject) -> str:
     """Check that the environment changed nothing of its process since its module was imported, and left nothing."""
+    zombies = left_running() - subject.running
     async with subject.made() as owner:
         await episode(subject, owner, 0)
         sandboxed = await owner.run("sandboxed", lambda env: bool(env.sandboxed), subject.timeout_s)
         found = changes(subject.before, await owner.run("process", lambda _: process_state(), subject.timeout_s))
-    left = set[str]() if sandboxed else left_running() - subject.running
     if found:
         raise CheckFailed(
             f"it changes {'; '.join(found)}. A run shares its processes among episodes and environments: restore the "
             "value before each call returns, or do it in a process of the environment"
         )
+    if sandboxed:
+        return "folder, signals, streams, variables and settings as before"
+    with detached_processes_kept():
+        before = counts()
+        for seed in range(ROUNDS):
+            async with subject.made() as owner:
+                await episode(subject, owner, seed)
+                await subject.reset(owner, seed)
+        grown = await growth(before, ROUNDS)
+        left = {one for one in left_running() - subject.running if ZOMBIE not in one} | zombies
     if left:
         raise CheckFailed(f"`close` leaves {', '.join(sorted(left)[:5])}: end it and wait for it in `close`")
-    return "folder, signals, streams, variables and settings as before"
+    if grown:
+        found = [f"{count} more {kind}" for kind, count in grown.items()]
+        raise CheckFailed(
+            f"{ROUNDS} environments with {2 * ROUNDS} episodes left {', '.join(found)}: end them in `close`"
+        )
+    return "folder, signals, streams, variables and settings as before; no process, thread or open file is left"
 
 
 async def own_random_stream(subject: Subject) -> str:
-    """Check that episodes neither depend on the global random streams of the process nor seed them."""
+    """Check that the environment never seeds a global random stream of the process, and no episode depends on one."""
+    streams = [_STREAMS[name] for name in _STREAMS if name in sys.modules]
+    kept = [stream.read() for stream in streams]
+    try:
+        await _seeds_nothing(subject, streams)
+        await _depends_on_nothing(subject, streams)
+    finally:
+        for stream, state in zip(streams, kept, strict=True):
+            stream.write(state)
+    return "episodes draw from streams of their own"
+
+
+async def _seeds_nothing(subject: Subject, streams: Sequence[_Stream]) -> None:
+    """Check that after every call the global streams still depend on the seeds that they had before the first one."""
+    one, other = [await _life(subject, streams, first) for first in (1, 1001)]
+    for call in [call for call in one if call in other]:
+        for stream, *ends in zip(streams, one[call], other[call], strict=True):
+            if ends[0] == ends[1]:
+                raise CheckFailed(
+                    f"`{call}` seeds the global random stream of {stream.name}, which all episodes of a process "
+                    "share: draw from `self.np_random`, which `super().reset(seed=seed)` seeds"
+                )
+
+
+async def _life(subject: Subject, streams: Sequence[_Stream], first: int) -> dict[str, list[Any]]:
+    """Seed the streams with ``first``; return their states after each call of an environment's life."""
+    ends: dict[str, list[Any]] = {}
+
+    def read(call: str) -> None:
+        ends[call] = [_comparable(stream.read()) for stream in streams]
+
+    for stream in streams:
+        stream.seed(first)
+    async with subject.made() as owner:
+        read("__init__")
+        seen = await subject.reset(owner, 0)
+        read("reset")
+        for call, work in OPTIONAL_CALLS.items():
+            with contextlib.suppress(EnvError):
+                await owner.run(call, work, subject.timeout_s)
+            read(call)
+        if not (seen.terminated or seen.truncated):
+            await subject.step(owner, await subject.action(owner, random_stream(0)))
+            read("step")
+    read("close")
+    return ends
+
+
+def _comparable(state: Any) -> Any:
+    """Return the state of a stream with lists instead of arrays and tensors."""
+    if isinstance(state, tuple):
+        return list(map(_comparable, state))
+    return state.tolist() if hasattr(state, "tolist") else state
+
+
+async def _depends_on_nothing(subject: Subject, streams: Sequence[_Stream]) -> None:
+    """Check that the seeds of the global streams make no difference to an episode."""
     async with subject.made() as one, subject.made() as other:
         if not one.deterministic:
             raise Skipped("declares itself not deterministic")
-        streams = [_STREAMS[name] for name in _STREAMS if name in sys.modules]
-        kept = [stream.read() for stream in streams]
-        try:
-            for seed in range(EPISODES):
-                actions, _ = await episode(subject, one, seed)
-                played = partial(_replay, subject, other, seed, actions)
-                first = await played(dict.fromkeys(streams, 1))
-                ends = [repr(stream.read()) for stream in streams]
-                if _outcomes(first) != _outcomes(await played(dict.fromkeys(streams, 1))):
-                    raise Skipped("an episode cannot be repeated, for another reason")
-                moved = await played(dict.fromkeys(streams, 1001))
-                for stream, end in zip(streams, ends, strict=True):
-                    if end == repr(stream.read()):
-                        raise CheckFailed(
-                            f"it seeds the global random stream of {stream.name}, which all episodes of a process "
-                            "share: draw from `self.np_random`, which `super().reset(seed=seed)` seeds"
-                        )
-                if _outcomes(first) != _outcomes(moved):
-                    for stream in streams:
-                        moved = await played(dict.fromkeys(streams, 1) | {stream: 1001})
-                        _compare(seed, actions, first, moved, f"depends on the global random stream of {stream.name}")
-        finally:
-            for stream, state in zip(streams, kept, strict=True):
-                stream.write(state)
-    return "episodes draw from streams of their own"
+        for seed in range(EPISODES):
+            actions, _ = await episode(subject, one, seed)
+            played = partial(_replay, subject, other, seed, actions)
+            first = await played(dict.fromkeys(streams, 1))
+            if _outcomes(first) != _outcomes(await played(dict.fromkeys(streams, 1))):
+                raise Skipped("an episode cannot be repeated, for another reason")
+            moved = await played(dict.fromkeys(streams, 1001))
+            if _outcomes(first) != _outcomes(moved):
+                for stream in streams:
+                    moved = await played(dict.fromkeys(streams, 1) | {stream: 1001})
+                    _compare(seed, actions, first, moved, f"depends on the global random stream of {stream.name}")
 
 
 async def episodes_apart(subject: Subject) -> str:

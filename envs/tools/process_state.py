@@ -1,10 +1,10 @@
 """State of the process that every environment of a run shares, as values that can be compared.
 
-To find another kind of change, add it to ``process_state``.
+To find another kind of change, add its reader to ``OBSERVED``.
 """
 
 import asyncio
-import builtins
+import csv
 import ctypes
 import decimal
 import gc
@@ -12,7 +12,6 @@ import locale
 import logging
 import multiprocessing
 import os
-import random
 import resource
 import signal
 import socket
@@ -20,90 +19,47 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
-from ...process.children import descendants
+from ...process import timers
 
 SIGACTION_BYTES = 152
 """Size of ``struct sigaction`` of the C library; its first field is the handler."""
 POINTER_BYTES = 8
 LIMITS = [name for name in dir(resource) if name.startswith("RLIMIT_")]
-FUNCTIONS = {
-    "builtins": (builtins.open, builtins.print, builtins.input, builtins.__import__),
-    "time": (time.time, time.monotonic, time.sleep),
-    "random": (random.random, random.seed),
-    "os": (os.fork, os.getcwd, os.environ.get),
-}
-"""Functions of the standard library as they were when this module was imported."""
+SHARED = (sys.stdlib_module_names | {"gymnasium", "numpy"}) - {"inspect", "logging", "sys"}
+"""Packages whose functions every environment may use; without those that torch and Ray patch when they are imported."""
 State = Mapping[str, Any]
-LIBRARY_STATE = (
-    "environment variables",
-    "`sys.path`",
-    "filters of warnings for all modules",
-    "the configuration of logging",
-    "`np.set_printoptions`",
-)
-"""Kinds of state that the import of a library may change."""
 
 
 def process_state() -> State:
     """Return each kind of state with its value, as the calling thread sees it."""
-    umask = os.umask(0)
-    os.umask(umask)
-    state = {
-        "the working directory": _folder(),
-        "the handlers of signals": _handlers(),
-        "the signal mask of its thread": frozenset(signal.pthread_sigmask(signal.SIG_BLOCK, ())),
-        "timers (`signal.setitimer`, `alarm`)": tuple(bool(signal.getitimer(one)[0]) for one in (0, 1, 2)),
-        "`sys.stdin`, `sys.stdout` or `sys.stderr`": _streams(),
-        "file descriptor 0, 1 or 2": tuple(map(_file, (0, 1, 2))),
-        "the umask": umask,
-        "limits (`resource.setrlimit`)": tuple(resource.getrlimit(getattr(resource, name)) for name in LIMITS),
-        "the priority of the process": os.getpriority(os.PRIO_PROCESS, 0),
-        "environment variables": dict(os.environ),
-        "`sys.path`": tuple(sys.path),
-        "filters of warnings for all modules": tuple(one for one in warnings.filters if _is_general(one)),
-        "the locale": locale.setlocale(locale.LC_ALL),
-        "the time zone": time.tzname,
-        "the start method of `multiprocessing`": multiprocessing.get_start_method(allow_none=True),
-        "the policy of event loops": _policy(),
-        "`socket.setdefaulttimeout`": socket.getdefaulttimeout(),
-        "`sys.setrecursionlimit`": sys.getrecursionlimit(),
-        "`sys.setswitchinterval`": sys.getswitchinterval(),
-        "`gc`": (gc.isenabled(), gc.get_threshold()),
-        "hooks of exceptions": (sys.excepthook, threading.excepthook, sys.unraisablehook),
-        "the configuration of logging": _logging(),
-        "functions of the standard library": _functions(),
-        "the decimal context": repr(decimal.getcontext().copy()).partition("flags=")[0],
-        "`np.seterr`": tuple(np.geterr().items()),
-        "`np.set_printoptions`": repr(np.get_printoptions()),
-    }
+    state = {kind: read() for kind, read in OBSERVED.items()}
     if torch := sys.modules.get("torch"):
         flags = torch.get_default_dtype(), torch.is_grad_enabled(), torch.are_deterministic_algorithms_enabled()
-        state["settings of torch"] = (torch.get_num_threads(), *flags)
+        state["settings of torch"] = (torch.get_num_threads(), torch.get_float32_matmul_precision(), *flags)
     return state
 
 
-def left_running() -> set[str]:
-    """Return the processes and non-daemon threads of this process that are alive, as text."""
-    threads = [one for one in threading.enumerate() if not one.daemon and one is not threading.main_thread()]
-    zombies = [f"process {pid} (a zombie: nothing waited for it)" for pid in _zombies()]
-    return {*zombies, *(f"process {pid}" for pid in descendants()), *(f"thread `{one.name}`" for one in threads)}
-
-
 def changes(before: State, after: State) -> list[str]:
-    """Return the kinds of state that differ, as text; of variables with their names."""
+    """Return the kinds of state that differ, as text; of variables and functions with their names.
+
+    A name that ``before`` lacks counts only as an environment variable: modules fill themselves when they are used.
+    """
     found = []
     for kind, value in after.items():
         if kind not in before or before[kind] == value:
             continue
         detail = ""
         if isinstance(value, dict):
-            names = sorted(name for name in {*before[kind], *value} if before[kind].get(name) != value.get(name))
+            missing = object()
+            known = {*before[kind], *value} if kind == VARIABLES else before[kind].keys() & value.keys()
+            names = sorted(name for name in known if before[kind].get(name, missing) != value.get(name, missing))
+            if not names:
+                continue
             detail = f" ({', '.join(f'`{name}`' for name in names[:5])})"
         elif isinstance(value, str | int):
             detail = f" (from `{before[kind]}` to `{value}`)"
@@ -111,17 +67,17 @@ def changes(before: State, after: State) -> list[str]:
     return found
 
 
-def _is_general(entry: tuple[Any, ...]) -> bool:
-    """Return whether an entry of ``warnings.filters`` concerns the warnings of other modules than one library."""
-    _, message, category, module, _ = entry
-    return not (message or module) and category.__module__ == "builtins"
-
-
 def _folder() -> str:
     try:
         return os.getcwd()  # noqa: PTH109 - a text for the message
     except OSError:
         return "a folder that was deleted"
+
+
+def _umask() -> int:
+    umask = os.umask(0)
+    os.umask(umask)
+    return umask
 
 
 def _handlers() -> tuple[object, ...]:
@@ -135,17 +91,29 @@ def _handlers() -> tuple[object, ...]:
     return tuple(found)
 
 
+def _timers() -> tuple[object, ...]:
+    """Return whether each timer runs, and how many have expired."""
+    return *(bool(signal.getitimer(one)[0]) for one in timers.TIMERS.values()), timers.expired.total()
+
+
 def _streams() -> tuple[object, ...]:
+    """Return each stream, with the settings that ``reconfigure`` changes."""
+    names = "closed", "encoding", "errors", "line_buffering"
     streams = sys.stdin, sys.stdout, sys.stderr
-    return tuple((id(one), getattr(one, "closed", True)) for one in streams)
+    return tuple((id(one), *(getattr(one, name, None) for name in names)) for one in streams)
 
 
-def _file(descriptor: int) -> tuple[int, int] | None:
+def _file(descriptor: int) -> tuple[object, ...] | None:
     try:
         found = os.fstat(descriptor)
+        return found.st_dev, found.st_ino, os.get_blocking(descriptor)
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+
+
+def _cpus() -> tuple[object, ...]:
+    """Return the CPUs of this thread and of the main thread."""
+    return os.sched_getaffinity(0), os.sched_getaffinity(os.getpid())
 
 
 def _policy() -> type:
@@ -154,29 +122,76 @@ def _policy() -> type:
         return type(asyncio.get_event_loop_policy())
 
 
+def _is_general(entry: tuple[Any, ...]) -> bool:
+    """Return whether an entry of ``warnings.filters`` concerns the warnings of other modules than one library."""
+    _, message, category, module, _ = entry
+    return not (message or module) and category.__module__ == "builtins"
+
+
 def _logging() -> tuple[object, ...]:
     root = logging.getLogger()
     ours = logging.getLogger("turnwise")
-    return root.level, tuple(root.handlers), root.manager.disable, ours.level, ours.disabled, tuple(ours.handlers)
+    factories = logging.getLoggerClass(), logging.getLogRecordFactory()
+    return root.level, tuple(root.handlers), root.manager.disable, ours.level, ours.disabled, *ours.handlers, *factories
 
 
-def _functions() -> tuple[object, ...]:
-    now = {
-        "builtins": (builtins.open, builtins.print, builtins.input, builtins.__import__),
-        "time": (time.time, time.monotonic, time.sleep),
-        "random": (random.random, random.seed),
-        "os": (os.fork, os.getcwd, os.environ.get),
-    }
-    return tuple(name for name in FUNCTIONS if now[name] != FUNCTIONS[name])
-
-
-def _zombies() -> list[int]:
-    found = []
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            state, parent = stat.read_text(errors="replace").rpartition(")")[2].split()[:2]
-        except (OSError, ValueError):
+def _functions() -> dict[str, object]:
+    """Return the functions and classes of packages that all environments use, and the methods of these classes."""
+    found: dict[str, object] = {}
+    for name, module in list(sys.modules.items()):
+        if name.partition(".")[0] not in SHARED or not hasattr(module, "__dict__"):
             continue
-        if state == "Z" and int(parent) == os.getpid():
-            found.append(int(stat.parent.name))
+        for key, value in list(vars(module).items()):
+            if callable(value):
+                found[f"{name}.{key}"] = value
+                if isinstance(value, type) and value.__module__ == name:
+                    methods = {one: each for one, each in list(vars(value).items()) if callable(each)}
+                    found |= {f"{name}.{key}.{one}": each for one, each in methods.items()}
     return found
+
+
+VARIABLES = "environment variables"
+OBSERVED: dict[str, Callable[[], Any]] = {
+    "the working directory": _folder,
+    "the handlers of signals": _handlers,
+    "the signal mask of its thread": lambda: frozenset(signal.pthread_sigmask(signal.SIG_BLOCK, ())),
+    "timers (`signal.setitimer`, `alarm`)": _timers,
+    "`sys.stdin`, `sys.stdout` or `sys.stderr`": _streams,
+    "file descriptor 0, 1 or 2": lambda: tuple(map(_file, (0, 1, 2))),
+    "the umask": _umask,
+    "limits (`resource.setrlimit`)": lambda: tuple(resource.getrlimit(getattr(resource, name)) for name in LIMITS),
+    "the priority of the process": lambda: os.getpriority(os.PRIO_PROCESS, 0),
+    "the CPUs of the process (`os.sched_setaffinity`)": _cpus,
+    "the group or session of the process": lambda: (os.getpgrp(), os.getsid(0)),
+    VARIABLES: lambda: dict(os.environ),
+    "`sys.path`": lambda: tuple(sys.path),
+    "importers (`sys.meta_path`, `sys.path_hooks`)": lambda: (*sys.meta_path, *sys.path_hooks),
+    "filters of warnings for all modules": lambda: tuple(one for one in warnings.filters if _is_general(one)),
+    "the locale": lambda: locale.setlocale(locale.LC_ALL),
+    "the time zone": lambda: time.tzname,
+    "the start method of `multiprocessing`": lambda: multiprocessing.get_start_method(allow_none=True),
+    "the policy of event loops": _policy,
+    "`socket.setdefaulttimeout`": socket.getdefaulttimeout,
+    "`sys.setrecursionlimit`": sys.getrecursionlimit,
+    "`sys.setswitchinterval`": sys.getswitchinterval,
+    "`sys.set_int_max_str_digits`": sys.get_int_max_str_digits,
+    "`csv.field_size_limit`": csv.field_size_limit,
+    "`gc`": lambda: (gc.isenabled(), gc.get_threshold()),
+    "hooks of exceptions": lambda: (sys.excepthook, threading.excepthook, sys.unraisablehook),
+    "hooks of threads (`threading.settrace`, `setprofile`)": lambda: (threading.gettrace(), threading.getprofile()),
+    "the configuration of logging": _logging,
+    "functions of the standard library, NumPy or Gymnasium": _functions,
+    "the decimal context": lambda: repr(decimal.getcontext().copy()).partition("flags=")[0],
+    "`np.seterr`": lambda: (np.geterrcall(), *np.geterr().items()),
+    "`np.set_printoptions`": lambda: repr(np.get_printoptions()),
+}
+"""Kinds of state, each with the function that reads it."""
+LIBRARY_STATE = (
+    VARIABLES,
+    "`sys.path`",
+    "importers (`sys.meta_path`, `sys.path_hooks`)",
+    "filters of warnings for all modules",
+    "the configuration of logging",
+    "`np.set_printoptions`",
+)
+"""Kinds of state that the import of a library may change."""

@@ -316,7 +316,7 @@ def test_envs_check_names_running_checks_and_lists_failures_last(turnwise: Turnw
         hanging.communicate(timeout=10)
     ended = turnwise("envs", "check", FAULTY, "--option", "fault=raise", "--option", "where=reset")
     assert ended.code == 1
-    assert ended.out.splitlines()[-1] == "0 passed, 17 skipped, 1 failed: reset"
+    assert ended.out.splitlines()[-1] == "0 passed, 18 skipped, 1 failed: reset"
 
 
 def test_envs_list_contains_the_environments_of_turnwise(turnwise: Turnwise) -> None:

@@ -200,12 +200,12 @@ def test_the_site_passes_without_a_warning() -> None:
     report = check("turnwise/TextSite-v0")
     assert failed(report) == {}
     assert report.ok
-    assert [finding.verdict for finding in report.findings] == [Verdict.PASSED] * 18
+    assert [finding.verdict for finding in report.findings] == [Verdict.PASSED] * 19
     assert report.findings[1].detail == "passed"
     assert report.step_ms is not None
     assert report.step_ms.p50 <= report.step_ms.p95 < 5
     assert any(line.startswith("step latency ") for line in report.lines())
-    assert report.lines()[-1] == "18 passed"
+    assert report.lines()[-1] == "19 passed"
 
 
 @pytest.mark.parametrize(
@@ -277,7 +277,7 @@ def test_the_last_line_names_what_failed() -> None:
     lines = check("bad/Silent-v0").lines()
     assert lines[-1].endswith(" 1 failed: info")
     broken = check(FAULTY, {"fault": "raise", "where": "reset"})
-    assert broken.lines()[-1] == "0 passed, 17 skipped, 1 failed: reset"
+    assert broken.lines()[-1] == "0 passed, 18 skipped, 1 failed: reset"
 
 
 def test_an_environment_that_raises_fails() -> None:

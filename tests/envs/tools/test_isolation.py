@@ -4,65 +4,102 @@ import json
 import subprocess
 import sys
 import warnings
+from collections.abc import Callable
 
 import pytest
 from turnwise.envs.tools.process_state import changes, process_state
-from turnwise.tests.envs.tools.shares import CHANGES, LEAVES, SHARES, STREAMS
+from turnwise.tests.envs.tools.shares import CHANGES, DIFFERS, LEAVES, OF_A_THREAD, SHARES, STREAMS
 
+SEEDED = {
+    "__init__": "reseeds numpy",
+    "tasks": "reseeds random",
+    "close": "reseeds numpy",
+    "vocabulary": "reseeds random",
+}
+"""Ways to seed a global stream, by the call that does it."""
+CASES: list[dict[str, str]] = [
+    *({"way": "+".join(CHANGES), "where": where} for where in ("make", "reset", "step", "close", "tasks")),
+    *({"way": way, "where": "make" if way in ("process", "zombie", "thread") else "reset"} for way in LEAVES),
+    *({"way": way} for way in ("", *STREAMS, *DIFFERS, "class attribute", "module global")),
+    *({"way": way, "where": where.replace("__init__", "make")} for where, way in SEEDED.items()),
+]
 CODE = """
 import json, os, sys
-from turnwise.envs.tools.check import check
-report = check(sys.argv[1], json.loads(sys.argv[2]))
-failed = {one.check: one.detail for one in report.findings if one.verdict == "failed"}
-os.write(2, json.dumps(failed).encode())
-os._exit(0)
+from turnwise.envs.tools import check as module
+env_id, cases, differs = json.loads(sys.argv[1])
+results = os.dup(1)
+os.dup2(2, 1)
+for case in cases:
+    child = os.fork()
+    if child == 0:
+        if case["way"] and case["way"] not in differs:
+            del module.CHECKS["another process"]  # which takes a second
+        report = module.check(env_id, case)
+        failed = {one.check: one.detail for one in report.findings if one.verdict == "failed"}
+        os.write(results, json.dumps([case, failed]).encode() + b"\\n")
+        os._exit(0)
+    os.waitpid(child, 0)
 """
 
-
-def failed(**options: str) -> dict[str, str]:
-    """Return what a check in another process finds: the environments change their process."""
-    command = [sys.executable, "-c", CODE, SHARES, json.dumps(options)]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    assert ran.returncode == 0
-    found: dict[str, str] = json.loads(ran.stderr.splitlines()[-1])
-    return found
+Failed = Callable[..., dict[str, str]]
 
 
-@pytest.mark.parametrize("way", CHANGES)
-def test_a_change_of_the_process_is_named(way: str) -> None:
-    found = failed(way=way)
+@pytest.fixture(scope="module")
+def failed() -> Failed:
+    """Return a function that returns the failures of a case, each checked in a process of its own.
+
+    The environments change their process, and starting an interpreter for each of them takes longer than the checks.
+    """
+    request = json.dumps([SHARES, CASES, list(DIFFERS)])
+    ran = subprocess.run([sys.executable, "-c", CODE, request], stdout=-1, stderr=-1, text=True, timeout=300)
+    results = [(case, found) for case, found in map(json.loads, ran.stdout.splitlines())]
+    assert [case for case, _ in results] == CASES, ran.stderr
+    return lambda **options: next(found for case, found in results if case == options)
+
+
+@pytest.mark.parametrize("where", ["make", "reset", "step", "close", "tasks"])
+def test_every_change_of_the_process_is_named(where: str, failed: Failed) -> None:
+    found = failed(way="+".join(CHANGES), where=where)
     assert set(found) == {"process"}
-    assert CHANGES[way][1] in found["process"]
-
-
-@pytest.mark.parametrize("where", ["make", "reset"])
-def test_a_change_is_found_in_every_call(where: str) -> None:
-    assert "the working directory" in failed(way="folder", where=where)["process"]
-    assert "`OMP_NUM_THREADS`" in failed(way="variable", where=where)["process"]
+    missing = [way for way, (_, name) in CHANGES.items() if name not in found["process"]]
+    assert set(missing) <= (set() if where in ("reset", "step") else OF_A_THREAD)
 
 
 @pytest.mark.parametrize("way", LEAVES)
-def test_a_process_or_thread_that_stays_is_named(way: str) -> None:
-    found = failed(way=way, where="make")
+def test_a_process_thread_or_file_that_stays_is_named(way: str, failed: Failed) -> None:
+    found = failed(way=way, where="make" if way in ("process", "zombie", "thread") else "reset")
     assert set(found) == {"process"}
     assert LEAVES[way][1] in found["process"]
 
 
 @pytest.mark.parametrize("way", STREAMS)
-def test_a_global_random_stream_is_named(way: str) -> None:
+def test_a_global_random_stream_is_named(way: str, failed: Failed) -> None:
     assert STREAMS[way][1] in failed(way=way)["random streams"]
 
 
+@pytest.mark.parametrize("where", SEEDED)
+def test_the_call_that_seeds_a_global_random_stream_is_named(where: str, failed: Failed) -> None:
+    found = failed(way=SEEDED[where], where=where.replace("__init__", "make"))
+    assert found["random streams"].startswith(f"`{where}` {STREAMS[SEEDED[where]][1]}")
+
+
+@pytest.mark.parametrize("way", DIFFERS)
+def test_a_value_that_differs_between_processes_is_named(way: str, failed: Failed) -> None:
+    found = failed(way=way)
+    assert set(found) == {"another process"}
+    assert DIFFERS[way] in found["another process"]
+
+
 @pytest.mark.parametrize(("way", "name"), [("class attribute", "Shares.total"), ("module global", "shares.SEEN")])
-def test_state_shared_between_instances_is_named(way: str, name: str) -> None:
+def test_state_shared_between_instances_is_named(way: str, name: str, failed: Failed) -> None:
     found = failed(way=way)
     assert set(found) == {"shared state"}
     assert f"{name}`" in found["shared state"]
     assert "`reward` was" in found["shared state"]
 
 
-def test_an_environment_that_shares_nothing_passes() -> None:
-    assert failed() == {}
+def test_an_environment_that_shares_nothing_passes(failed: Failed) -> None:
+    assert failed(way="") == {}
 
 
 def test_a_library_may_filter_its_own_warnings() -> None:
