@@ -1,15 +1,11 @@
 """Every command of the program, with odd streams, encodings, folders and variables: one line, never a traceback."""
 
-import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from turnwise.tests.console.forked_commands import Ended, ForkedCommands
 from turnwise.tests.console.test_hostile_inputs import COMMANDS, OPTIONS, VALUES, files
 
 from .conftest import ENV
@@ -18,53 +14,22 @@ __all__ = ["files"]
 pytestmark = pytest.mark.slow
 
 
-@dataclass(frozen=True)
-class Ended:
-    code: int
-    out: str
-    err: str
-
-
 Forked = Callable[..., Ended]
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[subprocess.Popen[str]]:
-    program = [sys.executable, str(Path(__file__).parent / "forked_commands.py")]
-    with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        yield process
-        assert process.stdin is not None
-        process.stdin.close()
+def server() -> Iterator[ForkedCommands]:
+    with ForkedCommands() as commands:
+        yield commands
 
 
 @pytest.fixture
-def forked(server: subprocess.Popen[str], store: str, tmp_path: Path) -> Forked:
+def forked(server: ForkedCommands, store: str, tmp_path: Path) -> Forked:
     """Return a function that runs a command and returns its end."""
 
-    def run(
-        *arguments: str,
-        streams: dict[int, str] | None = None,
-        encoding: str = "utf-8",
-        environment: dict[str, str | None] | None = None,
-        folder: str = "",
-    ) -> Ended:
-        out, err = tmp_path / "out.txt", tmp_path / "err.txt"
-        for file in (out, err):
-            file.write_bytes(b"")
-        chosen = {0: os.devnull, 1: str(out), 2: str(err), **(streams or {})}
-        request: dict[str, Any] = {
-            "arguments": arguments,
-            "streams": chosen,
-            "encoding": encoding,
-            "environment": {"TURNWISE_STORE": store, "PYTHONWARNINGS": "error", **(environment or {})},
-            "folder": folder,
-        }
-        assert server.stdin is not None
-        assert server.stdout is not None
-        server.stdin.write(json.dumps(request) + "\n")
-        server.stdin.flush()
-        code = int(server.stdout.readline())
-        return Ended(code, out.read_text(encoding), err.read_text(encoding))
+    def run(*arguments: str, environment: dict[str, str | None] | None = None, **conditions: Any) -> Ended:
+        variables = {"TURNWISE_STORE": store, "PYTHONWARNINGS": "error", **(environment or {})}
+        return server.run(tmp_path, *arguments, environment=variables, **conditions)
 
     return run
 
@@ -92,7 +57,7 @@ CONDITIONS: dict[str, dict[str, Any]] = {
     "both without a reader": {"streams": {1: "pipe", 2: "pipe"}},
     "no home": {"environment": {"HOME": None, "TMPDIR": None, "USER": None, "LOGNAME": None}},
     "odd folders": {"environment": {"HOME": "/proc/nothing", "TMPDIR": "/proc/nothing", "XDG_CACHE_HOME": "/proc/x"}},
-    "folder deleted": {"folder": "{missing}-cwd"},
+    "folder deleted": {"deleted": "{missing}-cwd"},
 }
 
 
@@ -101,8 +66,8 @@ def test_odd_streams_and_folders_are_answered_in_one_line(command: str, forked: 
     line = line_of(command, files)
     wrong = []
     for name, condition in CONDITIONS.items():
-        if "folder" in condition:
-            condition = {"folder": condition["folder"].format(**files)}
+        if "deleted" in condition:
+            condition = {"deleted": condition["deleted"].format(**files)}
         ended = forked(*line, **condition)
         expected = (0, 1, 2)
         if ended.code not in expected or "Traceback" in ended.err or "Exception ignored" in ended.err:
@@ -113,7 +78,7 @@ def test_odd_streams_and_folders_are_answered_in_one_line(command: str, forked: 
 
 
 def test_a_deleted_folder_is_named(forked: Forked, tmp_path: Path) -> None:
-    ended = forked("runs", "list", folder=str(tmp_path / "gone"))
+    ended = forked("runs", "list", deleted=str(tmp_path / "gone"))
     assert (ended.code, ended.out) == (2, "")
     assert ended.err == "turnwise: the current folder was deleted: change to another one, and run the command again\n"
 

@@ -13,7 +13,7 @@ from turnwise.envs.spaces import FreeText
 PRINTS = "turnwise.tests.process.prints:prints/Prints-v0"
 NOISE = "noise of an environment"
 
-print(NOISE, "import")
+print(NOISE, "import", flush=True)
 
 
 def print_from_c() -> None:

@@ -3,42 +3,13 @@
 import json
 import os
 import resource
-import stat
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from turnwise.process.start import absolute, recorded_start, restore
 from turnwise.tests.process.moves import MOVES
 
-CONFIG = """
-name = "moved"
-preset = "tiny"
-max_steps = 1
-group_filters = []
-[[environments]]
-id = "{id}"
-options = {{ where = "{where}" }}
-[rollout]
-groups_per_batch = 2
-group_size = 2
-[horizon]
-max_turns = 2
-[sft_warmup]
-steps = 2
-batch_size = 1
-[evaluation]
-tasks = 2
-"""
-
-
-def turnwise(folder: Path, *arguments: str) -> str:
-    command = [sys.executable, "-m", "turnwise.console.app", *arguments]
-    variables = {name: value for name, value in os.environ.items() if name != "TURNWISE_BLOBS"}
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=280, cwd=folder, env=variables)
-    assert ran.returncode == 0, ran.stderr
-    return ran.stdout
+from .conftest import Turnwise
 
 
 @pytest.fixture
@@ -50,28 +21,20 @@ def elsewhere(tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_an_evaluation_stays_in_its_folder(tmp_path: Path, elsewhere: Path) -> None:
+def test_an_evaluation_stays_in_its_folder(turnwise: Turnwise, tmp_path: Path, elsewhere: Path) -> None:
+    def run(*arguments: str) -> str:
+        ended = turnwise(*arguments, folder=tmp_path / "here", environment={"TURNWISE_BLOBS": None})
+        assert ended.code == 0, ended.err
+        return ended.out
+
     options = ["--policy", "oracle", "--env", MOVES, "--option", f"where={elsewhere}", "--tasks", "2", "--json"]
-    run = json.loads(turnwise(tmp_path / "here", "eval", *options))["run"]
+    name = json.loads(run("eval", *options))["run"]
     assert list(elsewhere.iterdir()) == []
-    shown = json.loads(turnwise(tmp_path / "here", "runs", "show", run, "--json"))
-    assert shown["status"] == "finished"
-    ids = turnwise(tmp_path / "here", "trajectories", "list", "--run", run, "--ids").split()
-    turnwise(tmp_path / "here", "export", "--out", "out.jsonl", "--format", "messages", *ids)
+    assert json.loads(run("runs", "show", name, "--json"))["status"] == "finished"
+    ids = run("trajectories", "list", "--run", name, "--ids").split()
+    run("export", "--out", "out.jsonl", "--format", "messages", *ids)
     assert (tmp_path / "here" / "out.jsonl").exists()
     assert list(elsewhere.iterdir()) == []
-
-
-@pytest.mark.slow
-def test_a_run_stays_in_its_folder(tmp_path: Path, elsewhere: Path) -> None:
-    here = tmp_path / "here"
-    (here / "moved.toml").write_text(CONFIG.format(id=MOVES, where=elsewhere))
-    turnwise(here, "train", "moved.toml")
-    assert list(elsewhere.iterdir()) == []
-    assert json.loads(turnwise(here, "runs", "show", "moved", "--json"))["status"] == "finished"
-    files = {path.name for path in (here / "runs" / "moved").iterdir()}
-    assert {"checkpoints", "logs", "metrics.jsonl"} <= files
-    assert stat.S_IMODE((here / "runs" / "moved" / "metrics.jsonl").stat().st_mode) & 0o044
 
 
 def test_relative_paths_are_resolved_at_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
