@@ -1,4 +1,5 @@
-"""The tokens that end a turn: the one with which the chat template closes it, and those that the model's files name.
+"""The tokens that end a turn: those with which the chat template closes the last turn and an earlier one, and those
+that the model's files name.
 
 Many published folders name another end of sequence than their template writes, or none. The policy was trained to write
 the template's, so the turn ends there.
@@ -25,7 +26,7 @@ def stop_tokens(folder: Path) -> list[int]:
 
 def stops_of(folder: Path, tokenizer: Any, encoder: Encoder, template: Template) -> list[int]:
     """Return the same for a tokenizer that is loaded. Raises as ``stop_tokens``."""
-    closing = template.closing()
+    closing, *others = template.closings()
     first = encoder.control_token(closing)
     if first is None:
         raise UnusableChat(
@@ -41,5 +42,5 @@ def stops_of(folder: Path, tokenizer: Any, encoder: Encoder, template: Template)
     ends = listed if isinstance(listed, list) else [] if listed is None else [listed]
     if wrong := [end for end in ends if type(end) is not int or end < 0]:
         raise UnusableChat(f"`eos_token_id` in its `{file.name}` is {wrong[0]!r}, no token id: correct it")
-    own = tokenizer.eos_token_id
-    return list(dict.fromkeys([first, *([] if own is None else [own]), *ends]))
+    named = [*map(encoder.control_token, others), tokenizer.eos_token_id]
+    return list(dict.fromkeys([first, *(one for one in named if one is not None), *ends]))

@@ -56,15 +56,23 @@ class Template:
         self.opening = found[0] if found else ""
         """The ``<think>`` with which the template begins the policy's next turn, in place of the policy; or empty."""
 
-    def closing(self) -> str:
-        """Return the text that the template puts after the policy's last turn, or after an earlier one if it puts none
-        after the last."""
+    def closings(self) -> list[str]:
+        """Return the texts that the template puts after the policy's last turn, unless it puts none there, and after an
+        earlier one.
+
+        A template that begins the text of a turn itself, with a channel, lets a turn have several messages. The text
+        after an earlier turn then closes a message, so it is left out.
+        """
         last = [{"role": "user", "content": _OBSERVATION}, {"role": "assistant", "content": _ANSWER}]
-        closed = self._render(last, asks=False).rpartition(_ANSWER)[2]
-        if closed.strip():
-            return closed
+        whole = self._render(last, asks=False)
+        closed = whole.rpartition(_ANSWER)[2]
         further = self._render([*last, {"role": "user", "content": _NEXT}], asks=False)
-        return further.rpartition(_ANSWER)[2].partition(_NEXT)[0]
+        earlier = further.rpartition(_ANSWER)[2].partition(_NEXT)[0]
+        if not closed.strip():
+            return [earlier]
+        request = self._render(last[:1]).removeprefix(self._render(last[:1], asks=False))
+        is_one_message = whole.partition(_ANSWER)[0].rstrip().endswith(request.rstrip())
+        return [closed, earlier] if is_one_message else [closed]
 
     def render(self, system: str, observations: list[str], answers: list[str]) -> str:
         """Return the conversation up to the policy's next turn; there is one more observation than answers.

@@ -72,6 +72,30 @@ def test_the_token_is_found_wherever_the_template_writes_it(tmp_path: Path, clos
     assert texts(folder(tmp_path, styles.CHATML, eos="<unk>", template=template))[0] == stop
 
 
+@pytest.mark.parametrize(
+    ("opening", "closing", "stops"),
+    [
+        ("", "{% if loop.last %}<|pad|>{% else %}<|im_end|>{% endif %}", ["<|pad|>", "<|im_end|>"]),
+        ("", "{% if loop.last %}<|im_end|>{% else %}<|pad|>\n{% endif %}", ["<|im_end|>", "<|pad|>"]),
+        ("", "{% if loop.last %}<|im_end|>{% else %} END{% endif %}", ["<|im_end|>"]),
+        ("<think></think>", "{% if loop.last %}<|pad|>{% else %}<|im_end|>{% endif %}", ["<|pad|>"]),
+    ],
+)
+def test_a_turn_ends_at_the_token_that_closes_the_last_one_and_at_that_of_an_earlier_one(
+    tmp_path: Path, opening: str, closing: str, stops: list[str]
+) -> None:
+    """A policy of such a template writes either token. A template that opens the text itself closes messages only."""
+    message = MESSAGE.replace(
+        "{{ m['content'] }}", "{% if m['role'] == 'assistant' %}OPENING{% endif %}{{ m['content'] }}"
+    )
+    template = "{% for m in messages %}" + message.replace("OPENING", opening) + closing + "{% endfor %}" + OPEN
+    path = folder(tmp_path, styles.CHATML, eos=None, template=template)
+    assert texts(path) == stops
+    chat = Chat(path)
+    for stop in stop_tokens(path):
+        assert chat.turn_text([*chat.encode_completion("go")[:-1], stop]) == "go"
+
+
 @pytest.mark.parametrize("closing", ["", "\n", "\n\n### User:\n", "</turn>", "[END]<|im_end|>", "<|im_start|", "."])
 def test_a_turn_that_no_single_token_closes_is_refused(tmp_path: Path, closing: str) -> None:
     template = "{% for m in messages %}{{ m['role'] }}: {{ m['content'] }}" + closing + "{% endfor %}"
