@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from ....errors import TurnwiseError
 from ....masking import scrubbed, without_secrets
 from ...errors import ContextOutgrown, EngineFailed, PolicyFailed
+from .certificates import certificate_problem
 from .proxies import is_loopback, named_proxy
 from .rejection import Rejection, requested_wait_s
 from .response import NotACompletion, completion_text, error_in, parse, server_error, shown
@@ -56,8 +57,8 @@ class ChatApi:
             max_connections: limit on connections; None for none.
 
         Raises:
-            TurnwiseError: ``httpx`` is not installed, ``url`` is not a URL, the variable is not set, or a proxy's
-                variable cannot be used.
+            TurnwiseError: ``httpx`` is not installed, ``url`` is not a URL, the variable is not set, or the variable of
+                a proxy or of certificates cannot be used.
         """
         named = f"{owner} `{without_secrets(url)}`"
         try:
@@ -88,9 +89,11 @@ class ChatApi:
         self._http = self._client(named, given, key, max_connections)
 
     def _client(self, named: str, given: httpx.URL, key: str, max_connections: int | None) -> httpx.AsyncClient:
-        """Create the HTTP client. Raises TurnwiseError if the proxy that the environment names cannot be used."""
+        """Create the HTTP client. Raises TurnwiseError if a proxy or certificates of the environment cannot be used."""
         import httpx
 
+        if not is_loopback(given.host) and (problem := certificate_problem()):
+            raise TurnwiseError(f"{named}: {problem}")
         try:
             return httpx.AsyncClient(
                 auth=httpx.BasicAuth(given.username, given.password) if given.userinfo else None,
