@@ -60,7 +60,7 @@ MATHEMATICS: dict[str, Any] = {
 }
 """The keys outside the slots that change the mathematics of a run, as pydantic's ``include``. ``digest`` hashes these
 and the slots. Length, timeouts, parallelism, evaluation, checkpoints and trackers are not among them."""
-MATHEMATICS_REVISION = 3
+MATHEMATICS_REVISION = 4
 """Part of ``digest``. Raise it when the default or the meaning of a key that ``digest`` hashes changes."""
 
 
@@ -141,6 +141,13 @@ class RunConfig(AlgorithmSet):
                 "checkpoints with `turnwise eval`"
             )
         return ""
+
+    @model_validator(mode="after")
+    def _normalizes_by_the_horizon(self) -> Self:
+        if getattr(self.loss, "aggregation", "") == "constant" and getattr(self.loss, "max_tokens", 0) is None:
+            budget = {"max_tokens": self.horizon.max_tokens_per_episode}
+            object.__setattr__(self, "loss", self.loss.model_copy(update=budget))
+        return self
 
     @model_validator(mode="after")
     def _has_room_for_actions(self) -> Self:

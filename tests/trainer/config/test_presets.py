@@ -35,6 +35,13 @@ def test_grpo_has_the_objective_of_its_paper() -> None:
 
 def test_dr_grpo_has_no_lengths_no_deviations_and_no_reference() -> None:
     """Liu et al. 2025: a constant, the budget of tokens, in place of the length; returns less their mean."""
+    short = preset("dr_grpo", horizon={"max_tokens_per_episode": 128})
+    assert isinstance(short.loss, DecoupledPPO)
+    assert short.loss.max_tokens == 128, "the budget of the run"
+    assert parse_config(short.resolved()).digest() == short.digest()
+    own = preset("dr_grpo", horizon={"max_tokens_per_episode": 128}, loss={"max_tokens": 64})
+    assert isinstance(own.loss, DecoupledPPO)
+    assert own.loss.max_tokens == 64
     config = preset("dr_grpo")
     assert type(config.loss) is DecoupledPPO
     assert config.loss.aggregation == "constant"

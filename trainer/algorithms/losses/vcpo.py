@@ -53,8 +53,9 @@ class VCPO(PolicyLoss):
     """The effective sample size, as a share of the sequences, from which on the learning rate is not reduced."""
     aggregation: Aggregation = "token_mean"
     """The denominator: ``token_mean``, ``sequence_mean`` (GRPO), or ``constant`` (Dr. GRPO)."""
-    max_tokens: int = Field(1024, ge=1)
-    """The constant per sequence that ``aggregation = "constant"`` divides by."""
+    max_tokens: int | None = Field(None, ge=1)
+    """The constant per sequence that ``aggregation = "constant"`` divides by. Default: the budget of an episode,
+    `horizon.max_tokens_per_episode`."""
 
     @property
     def needs(self) -> frozenset[Need]:
