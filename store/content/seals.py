@@ -24,7 +24,7 @@ COUNTED: Mapping[Table, Column[Any]] = {
     metric: run.c.n_metrics,
     reward_set: run.c.n_reward_sets,
 }
-"""The column of ``run`` that has the number of the run's rows of a table; for groups, of those that closed."""
+"""The column of ``run`` that has the number of the run's rows of a table."""
 _COUNTS = tuple(column.name for column in COUNTED.values())
 SEALED: Mapping[Table, tuple[str, ...]] = {
     table: tuple(column.name for column in table.c if column.name not in ("digest", *left_out))

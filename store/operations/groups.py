@@ -49,7 +49,11 @@ def open_many(tx: Transaction, opens: Sequence[Open]) -> None:
     for run, epoch in dict.fromkeys((one.group.run, one.epoch) for one in opens):
         fence(tx, runs[run], epoch)
     tasks = _task_numbers(tx, {one.group.task.id: one.group.task for one in opens})
-    _INSERT.run(tx.conn, [_group_row(tx, one.group, runs[one.group.run], tasks[one.group.task.id]) for one in opens])
+    for run, run_no in runs.items():
+        groups = [one.group for one in opens if one.group.run == run]
+        inserted = _INSERT.run(tx.conn, [_group_row(tx, one, run_no, tasks[one.task.id]) for one in groups])
+        if inserted:
+            count_rows(tx.conn, rollout_group, run_no, inserted)
 
 
 def _task_numbers(tx: Transaction, tasks: Mapping[str, Task]) -> dict[str, int]:
@@ -148,8 +152,6 @@ def close_group(tx: Transaction, *, group: str, state: GroupState, reason: str =
         end_running(tx, list(tx.conn.execute(running).scalars()), LATE, Status.CANCELLED)
     count = tx.conn.execute(select(func.count()).select_from(trajectory_table).where(members)).scalar_one()
     transition(tx.conn, [group], state, reason=reason, closed_at=tx.now, n_trajectories=count)
-    if stored.state == GroupState.OPEN:
-        count_rows(tx.conn, rollout_group, stored.run_no)
 
 
 def locked_group(tx: Transaction, group: str, epoch: int | None = None) -> Row[Any]:

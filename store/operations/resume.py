@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import Table, false, func, select, update
 
 from ...records import GroupState, Status
-from ..content.seals import change, count_rows
+from ..content.seals import change
 from ..errors import NotFound, StoreConflict
 from ..schema import batch_group, batch_item, metric, policy_version, rollout_group, train_batch, trajectory
 from .group_states import CONTENT_REMOVED, RESUME_TRANSITIONS, RUN_RESUMED, transition
@@ -86,7 +86,7 @@ def _fail_open_groups(tx: Transaction, run_no: int) -> Sequence[str]:
         members = select(trajectory.c.group_no, func.count()).group_by(trajectory.c.group_no)
         of_part = trajectory.c.group_no.in_(numbers[start : start + _CHUNK])
         counts |= {row[0]: row[1] for row in tx.conn.execute(members.where(of_part))}
-    failed = transition(
+    return transition(
         tx.conn,
         [group.id for group in groups],
         GroupState.FAILED,
@@ -95,8 +95,6 @@ def _fail_open_groups(tx: Transaction, run_no: int) -> Sequence[str]:
         closed_at=tx.now,
         of_group={group.id: {"n_trajectories": counts.get(group.no, 0)} for group in groups},
     )
-    count_rows(tx.conn, rollout_group, run_no, len(failed))
-    return failed
 
 
 def _check_surviving(tx: Transaction, run: str, run_no: int, version: int) -> None:

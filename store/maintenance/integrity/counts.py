@@ -1,12 +1,11 @@
 """Counts that a head stores of its rows: they must be those of the rows."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from sqlalchemy import (
     BindParameter,
     Column,
-    ColumnElement,
     Connection,
     Row,
     Table,
@@ -14,10 +13,9 @@ from sqlalchemy import (
     func,
     inspect,
     select,
-    true,
 )
 
-from ....records import GroupState, Status
+from ....records import Status
 from ...content.blob_root import BLOB_ROOT, RUNS, SEARCH_INDEX, STORE_ID, setting
 from ...content.blobs import IN_FOLDER
 from ...content.seals import COUNTED
@@ -32,8 +30,6 @@ _HEADS = (
     .order_by(trajectory.c.no)
     .limit(_CHUNK)
 )
-_COUNTED_IF: Mapping[Table, ColumnElement[bool]] = {rollout_group: rollout_group.c.state != GroupState.OPEN.value}
-"""A condition of the rows that are counted: a group counts once it closes."""
 _INDEXED = f"SELECT count(*) FROM {SEARCH_INDEX}"  # noqa: S608
 _STEPS = (
     select(step.c.trajectory_no, func.count().label("rows"), func.max(step.c.idx).label("last"))
@@ -57,16 +53,14 @@ def check_counts(conn: Connection, progress: Progress) -> Iterator[Finding]:
             yield from _of_trajectory(head, steps.get(head.no))
     yield from _of_groups(conn)
     for table, column in COUNTED.items():
-        yield from _of_rows(conn, table, table.c.run_no, column, _COUNTED_IF.get(table, true()))
-    yield from _of_rows(conn, reward, reward.c.set_no, reward_set.c.n_rewards, true())
+        yield from _of_rows(conn, table, table.c.run_no, column)
+    yield from _of_rows(conn, reward, reward.c.set_no, reward_set.c.n_rewards)
     yield from _of_settings(conn)
 
 
-def _of_rows(
-    conn: Connection, table: Table, owner: Column[Any], stored: Column[Any], counted: ColumnElement[bool]
-) -> Iterator[Finding]:
+def _of_rows(conn: Connection, table: Table, owner: Column[Any], stored: Column[Any]) -> Iterator[Finding]:
     """Yield a finding per row that has another number of rows of ``table`` than ``stored``, one of its columns."""
-    rows = select(func.count()).where(owner == stored.table.c.no, counted).scalar_subquery()
+    rows = select(func.count()).where(owner == stored.table.c.no).scalar_subquery()
     statement = select(*key_columns(stored.table), stored, rows.label("rows")).where(stored != rows)
     problem = f"is {{{stored.name}}}, but the rows of `{table.name}` are {{rows}}: one was added or deleted"
     yield from findings(conn, stored.table, statement, stored.name, problem)

@@ -63,6 +63,8 @@ def populate(database: Database) -> None:
     call(database, "open_group", group=group("open"))
     call(database, "start_trajectory", trajectory=trajectory("open-0", "open"))
     call(database, "append", trajectory="open-0", **turn(0, first))
+    call(database, "start_trajectory", trajectory=trajectory("open-1", "open", member=1))
+    call(database, "open_group", group=group("empty"))
     with database.transaction() as tx:
         judged = create_reward_set(tx, run="r", name="judge", component="llm_judge", options={"model": "m"})
     call(database, "add_rewards", reward_set=judged, scores=[Score("b-0", [0.5], [{"score": 0.5}])])

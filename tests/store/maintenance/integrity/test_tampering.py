@@ -34,7 +34,7 @@ from sqlalchemy.exc import IntegrityError
 from turnwise.store.database import Database
 from turnwise.store.maintenance.integrity import check_store
 from turnwise.store.maintenance.integrity.uncovered import COLUMNS, ROWS
-from turnwise.store.schema import metadata, trajectory
+from turnwise.store.schema import metadata, step, trajectory
 from turnwise.store.schema.types import ExactText, Hash, UtcDateTime
 from turnwise.tests.store.conftest import new_store
 from turnwise.tests.store.maintenance.populated import populate
@@ -81,15 +81,17 @@ def key_of(table: Table, row: Row) -> ColumnElement[bool]:
 
 
 def rows_of_every_kind(conn: Connection, table: Table, whole: bool) -> Sequence[Row]:
-    """Return the first row of each kind of a table; with ``whole``, every row."""
+    """Return the first row of each kind of a table, with and without turns or members; with ``whole``, every row."""
     rows = [dict(row) for row in conn.execute(select(table).order_by(*table.primary_key)).mappings()]
     if whole:
         return rows
+    owners = {"trajectory": step.c.trajectory_no, "rollout_group": trajectory.c.group_no}
+    owning = set(conn.execute(select(owners[table.name])).scalars()) if table.name in owners else set[int]()
     status = {row.no: row.status for row in conn.execute(select(trajectory.c.no, trajectory.c.status))}
     first: dict[tuple[Any, ...], Row] = {}
     for row in rows:
         known = tuple(row[name] if name != "pruned_at" else row[name] is None for name in KINDS if name in table.c)
-        first.setdefault((*known, status.get(row.get("trajectory_no", 0))), row)
+        first.setdefault((*known, row.get("no") in owning, status.get(row.get("trajectory_no", 0))), row)
     for column in table.c:  # and a row with a value in each column
         valued = next((row for row in rows if row[column.name] is not None), rows[0])
         first.setdefault((column.name, *(valued[key.name] for key in table.primary_key)), valued)
