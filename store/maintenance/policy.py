@@ -22,7 +22,10 @@ def parse_size(given: object) -> object:
     found = _SIZE.fullmatch(given.strip())
     if found is None:
         raise ValueError(f"`{given}` is not a size; write a number and a unit, such as `500MiB` or `1GiB`")
-    return int(float(found[1]) * _UNITS[found[2].upper()])
+    size = float(found[1]) * _UNITS[found[2].upper()]
+    if size >= 2**63:
+        raise ValueError(f"`{given:.40}` is more than any disk holds; write a size such as `500MiB` or `1GiB`")
+    return int(size)
 
 
 Size = Annotated[int, BeforeValidator(parse_size), Field(ge=2**20)]

@@ -233,6 +233,8 @@ def test_the_turns_of_pruned_trajectories_go_last(database: Database, monkeypatc
     ("values", "message"),
     [
         ({"max_size": "much"}, "not a size"),
+        ({"max_size": "9" * 400 + "GB"}, "more than any disk holds"),
+        ({"max_size": "9" * 5000}, "more than any disk holds"),
         ({"keep_versions": 0}, "`--keep-versions` 0"),
         ({"max_size": "10"}, "`--max-size` 10"),
         ({"grace_s": float("inf")}, "`--grace-s` inf"),
