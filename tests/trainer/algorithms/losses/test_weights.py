@@ -51,7 +51,11 @@ def gradient(loss: PolicyLoss, weight: float) -> list[float]:
 
 MODES: tuple[Aggregation, ...] = ("token_mean", "sequence_mean", "constant")
 LOSSES = [
-    *(kind(aggregation=mode) for kind in (DecoupledPPO, GSPO, VCPO, BehaviorCloning) for mode in MODES),
+    *(
+        kind(aggregation=mode, max_tokens=1024)
+        for kind in (DecoupledPPO, GSPO, VCPO, BehaviorCloning)
+        for mode in MODES
+    ),
     HPT(),
     HPT(gamma=1.0, sft_coef=0.5),
 ]
