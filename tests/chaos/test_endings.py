@@ -1,7 +1,7 @@
 """A run is its name: however it ends, the same command resumes it; another configuration is refused, or forked.
 
-In CI the store is a PostgreSQL server that restarts in the middle; `make soak` runs the same on SQLite, and each ending
-alone.
+In CI the store is a PostgreSQL server that restarts in the middle; `make soak` has more endings and a fork, on both
+stores, and each ending alone.
 """
 
 import json
@@ -38,23 +38,41 @@ def server(tmp_path: Path) -> Iterator[Server]:
     running.stop()
 
 
-def test_a_run_that_was_ended_in_every_way_is_refused_forked_and_resumed(tmp_path: Path, server: Server) -> None:
-    ended_in_every_way(tmp_path, server)
+def test_a_run_that_was_ended_is_refused_with_other_settings_and_resumed(tmp_path: Path, server: Server) -> None:
+    ended(tmp_path, server)
+    ended_in_the_middle(tmp_path, signal.SIGTERM, GROUP)
+    refused(tmp_path)
+    resumes(tmp_path)
+    evaluated(tmp_path)
     with reading(tmp_path) as conn:
         assert conn.dialect.name == "postgresql"
-    listed_and_replayed(tmp_path)
+    listed_and_replayed(tmp_path, "small")
 
 
 @pytest.mark.soak
-def test_a_run_on_sqlite_that_was_ended_in_every_way_is_refused_forked_and_resumed(tmp_path: Path) -> None:
+def test_a_run_on_postgresql_that_was_ended_in_every_way_is_forked_and_resumed(tmp_path: Path, server: Server) -> None:
+    ended_in_every_way(tmp_path, server)
+
+
+@pytest.mark.soak
+def test_a_run_on_sqlite_that_was_ended_in_every_way_is_forked_and_resumed(tmp_path: Path) -> None:
     ended_in_every_way(tmp_path, None)
 
 
-def ended_in_every_way(tmp_path: Path, server: Server | None) -> None:
-    """End one run in every way in turn; ``server`` restarts in the middle."""
+def ended(tmp_path: Path, server: Server | None) -> None:
+    """End a run by a signal at its start, and by the death of its raylet after that of actors.
+
+    ``server`` restarts in the middle.
+    """
     ended_after(tmp_path, 0.5, signal.SIGINT, PROCESS)
     killed = ("RolloutWorker", "Engine", "StoreWriter")
     ended_by_the_death_of(tmp_path, "raylet", killed, restarted=server.restart if server else None)
+
+
+def ended_in_every_way(tmp_path: Path, server: Server | None) -> None:
+    """End one run in every way in turn, with a fork and an evaluation."""
+    ended(tmp_path, server)
+    ended_after(tmp_path, 5.0, signal.SIGTERM, GROUP)
     ended_in_the_middle(tmp_path, signal.SIGTERM, GROUP, rank=True)
     abandoned = abandoned_batches(tmp_path)
     assert abandoned <= 2 * CHECKPOINT_INTERVAL  # the raylet died, and then the learner
@@ -63,6 +81,7 @@ def ended_in_every_way(tmp_path: Path, server: Server | None) -> None:
     resumes(tmp_path)
     assert abandoned_batches(tmp_path) == abandoned
     evaluated(tmp_path)
+    listed_and_replayed(tmp_path, "small", "small-2")
 
 
 @pytest.mark.soak
@@ -83,10 +102,10 @@ def test_a_fork_that_was_killed_is_resumed(tmp_path: Path) -> None:
     resumes(tmp_path)
 
 
-def listed_and_replayed(folder: Path) -> None:
+def listed_and_replayed(folder: Path, *finished: str) -> None:
     """The runs and trajectories are listed; stored trajectories are executed again with the same result."""
     runs = json.loads(command(folder, "runs", "list", "--json").stdout)
-    assert {"small": "finished", "small-2": "finished"}.items() <= {one["id"]: one["status"] for one in runs}.items()
+    assert dict.fromkeys(finished, "finished").items() <= {one["id"]: one["status"] for one in runs}.items()
     listed = json.loads(command(folder, "trajectories", "list", "--run", "small", "--limit", "5", "--json").stdout)
     assert len(listed) == 5
     replayed = command(folder, "replay", "--run", "small", "--sample", "5")

@@ -115,7 +115,7 @@ def test_a_driver_whose_run_another_one_took_over_ends(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("number", "group"), [(TERM, GROUP), pytest.param(INT, PROCESS, marks=pytest.mark.soak)])
 def test_a_signal_ends_an_evaluation_in_order(tmp_path: Path, number: signal.Signals, group: bool) -> None:
-    program = Program.of(tmp_path, "eval", "--env", "turnwise/TextSite-v0", "--policy", "random", "--tasks", "100000")
+    program = Program.of(tmp_path, "eval", "--env", "turnwise/TextSite-v0", "--policy", "random", "--tasks", "5000")
     program.until_rows("step", 1)
     program.send(number, group)
     assert program.wait(ENDS_WITHIN_S) == 128 + number

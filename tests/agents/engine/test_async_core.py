@@ -1,4 +1,7 @@
-"""An engine whose vLLM lacks an inner name uses ``AsyncLLM``, with the same guarantees."""
+"""An engine whose vLLM lacks an inner name uses ``AsyncLLM``, with the same guarantees.
+
+Only in ``make soak``: the locked vLLM has all names, which ``test_vllm.py`` checks.
+"""
 
 import asyncio
 import os
@@ -20,7 +23,7 @@ from turnwise.agents.engine.config import EngineConfig
 from turnwise.agents.tiny_model import new_model
 from turnwise.tests.agents.engine.parity import WORDS, check, play
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.soak
 
 
 class WithoutEngineCore(actor.Engine):
@@ -73,7 +76,6 @@ def test_an_aborted_request_ends_and_the_counters_count(engine: Any, run: Any) -
     run(scenario())
 
 
-@pytest.mark.soak
 def test_the_death_of_vllm_ends_a_call_that_waits_for_it(engine: Any, run: Any) -> None:
     async def scenario() -> None:
         _, child = await processes(engine)
@@ -100,7 +102,6 @@ async def processes(engine: Any) -> tuple[psutil.Process, psutil.Process]:
     return parent, next(one for one in parent.children(recursive=True) if "EngineCore" in one.name())
 
 
-@pytest.mark.soak
 @pytest.mark.parametrize("victim", ["vLLM's process", "the actor"])
 def test_neither_process_outlives_the_other(engine: Any, run: Any, victim: str) -> None:
     async def scenario() -> None:

@@ -112,7 +112,7 @@ NARROW = r"Instructing-v0: the first observation has \d+ tokens, `horizon.max_co
 LONG = {"instructions": "open the " * 20}
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_a_run_names_a_first_observation_that_does_not_fit_before_its_first_episode(tmp_path: Path) -> None:
     store = f"sqlite:///{tmp_path}/turnwise.db"
     config = parse_config(
