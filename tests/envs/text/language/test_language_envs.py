@@ -32,7 +32,7 @@ def test_every_environment_of_the_folder_is_here() -> None:
 
 
 @env_types
-@levels
+@pytest.mark.parametrize("level", [2, *(pytest.param(level, marks=pytest.mark.soak) for level in (1, 3))])
 def test_the_contract_holds(env_type: type[LanguageEnv], level: int) -> None:
     report = check(env_type.name, {"level": level})
     assert report.ok, "\n".join(report.lines())
