@@ -169,16 +169,20 @@ def test_a_horizon_widens_again_while_its_task_fails() -> None:
 
 
 def test_a_horizon_widens_while_it_ends_more_episodes_than_succeed() -> None:
-    """By hand: 5 after one success of 3 turns; with one success beside two cut episodes 8, then 12; beside one, 12."""
+    """By hand: 5 after one success of 3 turns; with two cut episodes beside it 8, then 12; beside one, still 12."""
     schedule = SuccessfulLength(max_turns=30, margin=1.5)
     schedule.observe(solved(1, 4, turns=3))
     found = []
-    for cut in (1, 2, 2, 1):
+    for cut, of_turns, allowed in ((1, 12, 5), (2, 2, 5), (2, 5, 5), (2, 5, 5), (2, 8, 8), (1, 12, 12)):
         group = solved(1, 3, turns=3)
+        horizon = replace(group.group.horizon, max_turns=allowed)
         members = [
             replace(one, status=Status.TRUNCATED) if at > 2 - cut else one
             for at, one in enumerate(group.group.trajectories)
         ]
-        schedule.observe(replace(group, group=replace(group.group, trajectories=members)))
+        rewards = [group.rewards[0], *[[0.0] * of_turns] * 2]
+        schedule.observe(
+            replace(group, group=replace(group.group, trajectories=members, horizon=horizon), rewards=rewards)
+        )
         found.append(schedule.horizon(TASK, 0).max_turns)
-    assert found == [5, 8, 12, 12]
+    assert found == [5, 5, 8, 8, 12, 12], "neither one of two turns, nor one under a limit of before, was cut by it"

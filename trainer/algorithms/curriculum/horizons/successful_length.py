@@ -46,10 +46,15 @@ class SuccessfulLength(HorizonSchedule):
         """Raise the limit of the group's task for its longest success, or because it ended more episodes than that."""
         won = successes(scored, self.min_return)
         lengths = [len(turns) for turns, success in zip(scored.rewards, won, strict=True) if success]
-        cut = sum(one.status == Status.TRUNCATED for one in scored.group.trajectories)
-        task = scored.group.task.id
+        task, allowed = scored.group.task.id, scored.group.horizon.max_turns
+        cut = sum(
+            not success and one.status == Status.TRUNCATED and len(turns) >= allowed
+            for one, turns, success in zip(scored.group.trajectories, scored.rewards, won, strict=True)
+        )
         limit = self._limits.get(task)
-        if limit is not None and (won or scored.failed_by_policy) and (not lengths or cut > len(lengths)):
+        played = bool(won or scored.failed_by_policy)
+        # A group that was opened under a lower limit shows nothing about the present one.
+        if limit is not None and allowed >= limit and played and (not lengths or cut > len(lengths)):
             limit = max(limit + 1, ceil(self.margin * limit))
         if lengths:
             limit = max(limit or 1, ceil(self.margin * max(lengths)))
