@@ -27,7 +27,7 @@ from ...records import NO_VERSION, Message, Role, Source
 from ..errors import UnusableChat
 from .encoding import Encoder, load_tokenizer
 from .stop_tokens import stops_of
-from .template import Template, TurnAffixes
+from .template import THOUGHT_END, Template, TurnAffixes
 
 
 class Chat:
@@ -65,6 +65,7 @@ class Chat:
 
     def encode_completion(self, text: str) -> list[int]:
         """Return the token ids of a turn that the policy did not sample, closed by the end-of-turn token."""
+        text = self.template.without_opening(text)
         return [*self.encoder.encode(text, {}, start=False), *self.stop_tokens[:1]]
 
     def turn_text(self, tokens: Sequence[int]) -> str:
@@ -166,6 +167,7 @@ class Conversation:
         if source is Source.POLICY:
             raise ValueError("a sampled turn is added by `act`, as token ids")
         encoder, escaped = self._chat.encoder, dict[str, str]()
+        text = self._chat.template.without_opening(text)
         marked = encoder.escape_special_tokens(text, f"{self._mark}m{self._count}_", escaped)
         ids = self._answer([*encoder.encode(marked, escaped, start=False), *self._chat.stop_tokens[:1]])
         return self._message(Role.ASSISTANT, ids, source=source, parent=self._ends[-1][0])
@@ -216,10 +218,12 @@ class Conversation:
     def text(self, tokens: Sequence[int]) -> str:
         """Return the action that ``tokens`` spell, without control tokens and the stop token that ends them.
 
-        It begins with the ``<think>`` that the template put before it, so that its reasoning is seen as such.
+        It begins with the ``<think>`` that the template put before it if the turn has the end of that reasoning, or was
+        cut before it.
         """
-        text, opening = self._chat.turn_text(tokens), self._chat.template.opening
-        return text if not text or text.lstrip().startswith(opening.rstrip()) else opening + text
+        text, template = self._chat.turn_text(tokens), self._chat.template
+        reasons = THOUGHT_END in text or tokens[-1] not in self._chat.stop_tokens
+        return template.opening + template.without_opening(text) if text and reasons else text
 
     def _answer(self, tokens: Sequence[int]) -> list[int]:
         if len(self._turns) == len(self._observations):

@@ -12,6 +12,7 @@ from typing import Any
 from ..errors import UnusableChat
 
 _PROBE_TURNS = 4
+THOUGHT_END = "</think>"
 _OPENING = re.compile(r"<think>\s*\Z")
 _SYSTEM, _OBSERVATION, _ANSWER, _NEXT = ("\ue000turnwise" + name for name in "soan")
 """Texts of which a template must keep every one; it may trim white space around them."""
@@ -55,6 +56,11 @@ class Template:
         found = _OPENING.search(rendered)
         self.opening = found[0] if found else ""
         """The ``<think>`` with which the template begins the policy's next turn, in place of the policy; or empty."""
+
+    def without_opening(self, text: str) -> str:
+        """Return a text without the ``<think>`` at its begin that the template writes itself."""
+        tag = self.opening.strip()
+        return text.lstrip().removeprefix(tag).lstrip() if tag and text.lstrip().startswith(tag) else text
 
     def closings(self) -> list[str]:
         """Return the texts that the template puts after the policy's last turn, unless it puts none there, and after an
