@@ -33,6 +33,6 @@ def test_it_is_a_part_of_an_action_with_the_end_of_the_reasoning_and_of_one_that
 def test_an_action_from_elsewhere_is_read_again_as_it_was(chat: Chat, action: str) -> None:
     conversation = chat.begin()
     conversation.observe("task")
-    for tokens in (conversation.append_external(action, Source.EXPERT).tokens, chat.encode_completion(action)):
+    for tokens in (list(conversation.append_external(action, Source.EXPERT).tokens), chat.encode_completion(action)):
         assert "<think>" not in chat.encoder.decode(tokens), "the template writes it"
         assert conversation.text(tokens) == action
