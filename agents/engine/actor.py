@@ -46,12 +46,8 @@ ENVIRONMENT = {
     "PYTHONWARNINGS": "ignore",
 }
 
-CPU_ENVIRONMENT = {**ENVIRONMENT, "TORCH_COMPILE_DISABLE": "1", "MALLOC_ARENA_MAX": "2"}
-"""On a CPU compilation takes longer than it saves. On a GPU, vLLM compiles and captures CUDA graphs.
-
-The C library of Linux gives each of the 67 threads of an engine its own heap, which keeps freed tensors: 1.2 GB with
-SmolLM2-135M. Two heaps share them.
-"""
+CPU_ENVIRONMENT = {**ENVIRONMENT, "TORCH_COMPILE_DISABLE": "1"}
+"""On a CPU compilation takes longer than it saves. On a GPU, vLLM compiles and captures CUDA graphs."""
 
 Request = tuple[int, list[int], int]
 """The number that the client gave the request, the prompt's token ids, and the maximum number of sampled tokens."""

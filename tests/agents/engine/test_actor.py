@@ -128,13 +128,6 @@ def test_a_rejected_request_fails_immediately(run: Any, engine: Any) -> None:
     run(scenario())
 
 
-def test_the_threads_of_an_engine_share_two_heaps(run: Any, engine: Any) -> None:
-    """The heaps of the C library begin at multiples of 64 MiB; each keeps the memory that was freed in it."""
-    maps = Path(f"/proc/{run(info(engine))['pid']}/maps").read_text().splitlines()
-    heaps = [line for line in maps if " rw-p " in line and int(line.split("-")[0], 16) % (64 << 20) == 0]
-    assert len(heaps) <= 4, "one more than the main heap, and mappings that begin there by chance"
-
-
 def test_a_session_stays_on_its_replica(run: Any, engine: Any) -> None:
     """The two replicas are two handles of one actor: the test checks the choice of the client."""
 
