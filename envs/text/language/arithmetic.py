@@ -30,20 +30,24 @@ _EXPRESSION = re.compile(
     r"(?<![\w.+/^%\u221a])(?<![0-9)][-*])(?<![0-9)] [-*] )"
     rf"(?:[-+/^%\u221a(]\s*)*{_NUMBER}(?:[\s)]*[-+*/^%][-+*/^%\u221a\s(]*{_NUMBER}(?!\w))+(?:\s*\))*%?"
 )
+_ENGLISH = r"[ai]\b[ '\u2019][a-z]"
+"""``a`` or ``I`` as a word of a sentence, no variable."""
 _BEFORE = re.compile(
     rf"""
     (?: [a-z_](?:[*+/^%-]|[ ][*+/^%][ ]) | [a-z][ ]\+
       | \b(?:{"|".join([*_WORDS, "over", "mod", "modulo", "double", "twice", "triple", "half"])})[ ]
-      | (?:[0-9]|lots)[ ](?:by|of)[ ] | \b(?:percent|%|half|third|quarter)[ ]of[ ]
-      | \b(?:sqrt|root|log|ln|exp|sin|cos|tan|abs|round|floor|ceil|factorial)(?:[ ]of)?[ ]?\(* )$
+      | (?:^|\b(?:multipl|divid|increas|decreas|reduc|rais|lower|scal)[a-z]*[ ][^.:;!?\n]*)[0-9.]+[ ](?:by|of)[ ]
+      | (?:\b(?:lots|percent|half|third|quarter)|%)[ ]of[ ] | \b(?:round|floor)\(*
+      | \b(?:sqrt|root|log|ln|exp|sin|cos|tan|abs|ceil|factorial)(?:[ ]of)?[ ]?\(* )$
     """,
     re.VERBOSE,
 )
 """Text before an expression that is a part of it."""
 _AFTER = re.compile(
     rf"""
-    [*+/^%-][a-z_(] | [ ][*+/^%][ ][a-z_(] | [ ]-[ ][a-z]\b
-      | [ ](?:{"|".join([*_WORDS, *SCALES, "over", "mod", "modulo", "percent"])})\b
+    [*+/^%-][a-z_(] | [ ][*+/^%][ ][a-z_(] | [ ]-[ ](?!{_ENGLISH})[a-z]\b
+      | [ ]over[ ](?!{_ENGLISH}|(?:again|and|here|now|there|to)\b)[0-9a-z(]
+      | [ ](?:{"|".join([*_WORDS, *SCALES, "mod", "modulo", "percent"])})\b
     """,
     re.VERBOSE,
 )

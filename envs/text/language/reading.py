@@ -19,6 +19,8 @@ _JOINED = r"\w\u00ad\u0300-\u036f\u200b-\u200f\u2060\u20d0-\u20ff\ufe0f"
 """Characters that continue a number: letters, digits, and marks that are invisible or drawn over it."""
 _NUMBER = re.compile(rf"(?<![\w.,])-?(?:[0-9]{{1,3}}(?:,[0-9]{{3}})+|[0-9]+)(?:\.[0-9]+)?(?![{_JOINED}]|[.,][0-9])")
 _LONG_DASH = re.compile(r"(?<=[^\W\d_])[\u2013-\u2015]")
+_PUNCTUATION = re.compile(r"(?<=\s)[\u2013-\u2015](?=\s+[^\W\d_])|[\u2014\u2015](?=[^\W\d_])")
+"""A long dash before a word: between blanks, or one that is as long as no sign of arithmetic."""
 _NEGATIVE = re.compile(r"\b(?:minus|negative) (?=[0-9])")
 SCALES = ["hundred", "thousand", "million", "billion", "dozen", "squared", "cubed"]
 """Words that change the number before them."""
@@ -34,12 +36,14 @@ def plain(text: str) -> str:
     It is empty if it is too long, and if the reasoning does not end.
 
     Full-width and styled characters are read as the usual ones and every dash as a minus sign; a long dash after a
-    letter stands alone. Superscripts and fractions stay, because ``2\u2074`` is not 24.
+    letter stands alone, and before a word it is punctuation. Superscripts and fractions stay, because ``2\u2074``
+    is not 24.
     """
     text = text.rpartition("</think>")[2]
     if len(text) > MAX_CHARS or "<think>" in text:
         return ""
-    usual = "".join(map(_usual, _LONG_DASH.sub(" - ", unicodedata.normalize("NFC", text))))
+    text = _LONG_DASH.sub(" - ", _PUNCTUATION.sub(": ", unicodedata.normalize("NFC", text)))
+    usual = "".join(map(_usual, text))
     lines = (" ".join(line.split()) for line in _FENCE.sub(" ", usual).casefold().split("\n"))
     return "\n".join(line for line in lines if line)
 
