@@ -5,14 +5,18 @@ import ssl
 from pathlib import Path
 
 
-def certificate_problem() -> str:
+def certificate_problem(scheme: str) -> str:
     """Return why the named certificates cannot be used, and the remedy; empty if none are named or they can.
 
-    ``SSL_CERT_FILE`` comes first; ``SSL_CERT_DIR`` is read without it.
+    ``SSL_CERT_FILE`` comes first; ``SSL_CERT_DIR`` is read without it. ``httpx`` loads the file for a server of any
+    scheme, and looks for certificates in the folders only when it connects with TLS.
     """
     for name in ("SSL_CERT_FILE", "SSL_CERT_DIR"):
         if value := os.environ.get(name):
-            reason = _file_problem(value) if name == "SSL_CERT_FILE" else _folder_problem(value)
+            if name == "SSL_CERT_FILE":
+                reason = _file_problem(value)
+            else:
+                reason = _folder_problem(value) if scheme == "https" else ""
             return f"`{value}` of `{name}` {reason}. Correct the variable, or unset it" if reason else ""
     return ""
 

@@ -92,7 +92,7 @@ class ChatApi:
         """Create the HTTP client. Raises TurnwiseError if a proxy or certificates of the environment cannot be used."""
         import httpx
 
-        if not is_loopback(given.host) and (problem := certificate_problem()):
+        if not is_loopback(given.host) and (problem := certificate_problem(given.scheme)):
             raise TurnwiseError(f"{named}: {problem}")
         try:
             return httpx.AsyncClient(

@@ -21,6 +21,19 @@ OUTGROWN_CODES = re.compile(
 )
 """Codes and types of OpenAI, LiteLLM, llama.cpp and Anthropic."""
 CONVERSATION = r"(prompt|inputs?|conversation|messages?|request|history|sequence|text)"
+SERVER = r"(model|endpoint|server|engine|backend|deployment)"
+LIMIT_OF = rf"({SERVER}|maximum|max|input|prompt|context)([`']?s)?"
+TIME = r"(s|sec|min|h|second|minute|hour|day|week|month)s?\b"
+OWNER = r"(account|tier|plan|subscription|organi[sz]ation|project|workspace|team|user|key)s?"
+ACCOUNT_LIMIT = re.compile(
+    rf"\b(per|each|every|tokens? an?|tokens ?/)[ -]?(\d+ )?{TIME}"
+    r"|\b(hourly|daily|weekly|monthly|today|\d+-hour|quota|allowance|this (minute|hour|day|week|month))\b"
+    rf"|\b{OWNER}( has| have)?( already)? (exceed|only|allows?|supports?|(is|are) limited)"
+    rf"|\blimit (of|for) (your|the|this) {OWNER}\b"
+    r"|\b(exceeded|reached|used( up)?) your\b.{0,20} token limit",
+    re.IGNORECASE,
+)
+"""Limits on the tokens of an account or of a time: a shorter conversation does not lift them."""
 OUTGROWN_WORDS = re.compile(
     r"context(?! deadline).{0,40}(length|size|window|limit|exceed|overflow|shift)"
     r"|(maximum|available|exceed|overflow|longer than).{0,60}context(?! deadline)"
@@ -29,10 +42,12 @@ OUTGROWN_WORDS = re.compile(
     rf"|\b({CONVERSATION}[`']?( \w+)? (length|size)|length of (the |your )?{CONVERSATION}|tokens|token count)\b"
     r".{0,60}(exceed|longer than|greater than|too long|too large|must be <=)"
     rf"|\b{CONVERSATION}\b[^_:]{{0,40}}(more|less|fewer|longer|greater) than.{{0,30}}\d tokens\b"
-    rf"|\b{CONVERSATION}\b[^_:]{{0,40}}exceed.{{0,40}}\d tokens\b(?! per)"
+    rf"|\b{CONVERSATION}\b[^_:]{{0,40}}exceed.{{0,40}}\d tokens\b"
     r"|too many.{0,20}tokens|too large for model|range of input length|max_model_len|session_len"
-    r"|exceed\w*.{0,20} token limit\b(?! per)|\b(input|prompt|message) (characters?|tokens?) limit\b"
-    r"|\bonly (supports?|accepts?|allows?|handles?) .{0,30}\d (input )?tokens\b"
+    rf"|\b{CONVERSATION}\b[^_:]{{0,40}}exceed\w*( the| this| its| a)?( [\d,]+| {LIMIT_OF})* token limit\b"
+    rf"|\bexceed\w*( the| this| its| a)?( {LIMIT_OF})+ token limit\b"
+    r"|\b(input|prompt|message) (characters?|tokens?) limit\b"
+    rf"|\b({SERVER}|it|we) only (supports?|accepts?|allows?|handles?) .{{0,30}}\d (input )?tokens\b"
     r"|maximum.{0,30}(prompt|input|sequence|allowed|model|number of).{0,20}(length|tokens)"
     r"|(reduce|shorten).{0,40}(length|prompt|input|messages)"
     r"|max_(completion_)?tokens.{0,20}must be (at least|greater than)",
@@ -95,10 +110,12 @@ class Rejection:
     @property
     def outgrown(self) -> bool:
         """Whether the conversation no longer fits the model's context."""
-        if self.status == 413 or OUTGROWN_CODES.search(f"{self.code} {self.kind}"):
+        if OUTGROWN_CODES.search(f"{self.code} {self.kind}"):
             return True
-        if self.status == 429:
-            return bool(OUTGROWN_QUOTA.search(self.message))
+        if self.status == 429 or ACCOUNT_LIMIT.search(self.message):
+            return self.status in (413, 429) and bool(OUTGROWN_QUOTA.search(self.message))
+        if self.status == 413:
+            return True
         if self.status not in OUTGROWN_STATUSES or BROKEN.search(self.message):
             return False
         return bool((OUTGROWN_500 if self.status == 500 else OUTGROWN_WORDS).search(self.message))
@@ -121,7 +138,14 @@ class Rejection:
     @property
     def outside(self) -> bool:
         """Whether the cause is the account, the key or the state of the server: no conversation causes it."""
-        return self.exhausted or bool(BROKEN.search(f"{self.code} {self.kind}") or BROKEN.search(self.message))
+        return self.exhausted or any(
+            words.search(text)
+            for words, text in (
+                (BROKEN, f"{self.code} {self.kind}"),
+                (BROKEN, self.message),
+                (ACCOUNT_LIMIT, self.message),
+            )
+        )
 
     @property
     def temporary(self) -> bool:

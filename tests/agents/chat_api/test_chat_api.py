@@ -374,6 +374,11 @@ def test_certificates_that_cannot_be_read_are_named_by_their_variable(
         ChatApi("https://models.example/v1", "the policy", 5)
     assert "PROXY" not in str(caught.value)
     asyncio.run(ChatApi("http://localhost:8000/v1", "the policy", 5).close())
+    if variable == "SSL_CERT_DIR":  # httpx reads the folders only for TLS, and the file always
+        asyncio.run(ChatApi("http://models.example/v1", "the policy", 5).close())
+    else:
+        with pytest.raises(TurnwiseError, match=f"of `{variable}` {reason}"):
+            ChatApi("http://models.example/v1", "the policy", 5)
 
 
 def test_a_proxy_that_does_not_answer_is_named_by_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:

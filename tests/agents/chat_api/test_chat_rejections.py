@@ -38,8 +38,28 @@ OUTGROWN: list[tuple[int, Any]] = [
     (400, "input characters limit is 30720"),
     (400, "this model only supports up to 8192 tokens; got 9000"),
     (200, {"message": "This model's maximum context length is 64 tokens, not 70.", "type": "invalid_request_error"}),
+    (400, "Request exceeds the model's token limit of 8192"),
+    (400, "The conversation exceeds the maximum input token limit"),
+    (400, "Exceeded model token limit: 8192 (requested: 9000)"),
+    (400, "This endpoint only accepts 4096 input tokens"),
     (413, "Payload Too Large"),
+    (413, "Request too large for model x in organization y on tokens per minute (TPM): Limit 6000, Requested 7000"),
     (429, "Request too large for gpt-x on tokens per min (TPM): Limit 30000, Requested 32000."),
+]
+
+ACCOUNT_LIMITS = [
+    "You have exceeded your daily token limit",
+    "Account exceeded token limit. Please upgrade",
+    "Free tier only allows 100000 tokens a day",
+    "This key only allows 50000 tokens per minute",
+    "Your request exceeded the monthly token limit",
+    "The request exceeds the limit of 50000 tokens per day of your plan",
+    "Your plan only allows 8000 tokens",
+    "You have exceeded your token limit",
+    "Trial accounts only allow 1000 tokens",
+    "The request exceeds your quota of 100000 tokens",
+    "the maximum number of tokens per day is reached",
+    "Too many tokens per day, please wait before trying again.",
 ]
 
 
@@ -69,10 +89,17 @@ def test_an_outgrown_context_is_recognized_in_the_words_of_each_server(status: i
         "CUDA out of memory while decoding tokens; memory limit exceeded",
         "tokens exceeded: context deadline exceeded in the server's process, which is unavailable",
         "context deadline exceeded",
+        *ACCOUNT_LIMITS,
     ],
 )
 def test_other_rejections_are_not_an_outgrown_context(message: str) -> None:
     assert not any(Rejection(status, message).outgrown for status in (200, 400, 401, 404, 422, 429, 500, 503))
+
+
+@pytest.mark.parametrize("message", ACCOUNT_LIMITS)
+def test_a_limit_of_the_account_is_no_failure_of_the_policy(message: str) -> None:
+    assert not Rejection(413, message).outgrown
+    assert Rejection(400, message).outside
 
 
 LIMITED = [
