@@ -76,7 +76,7 @@ class Template:
         earlier = further.rpartition(_ANSWER)[2].partition(_NEXT)[0]
         if not closed.strip():
             return [earlier]
-        request = self._render(last[:1]).removeprefix(self._render(last[:1], asks=False))
+        request = self._render(last[:1]).removeprefix(self._render(last[:1], asks=False)).removesuffix(self.opening)
         is_one_message = whole.partition(_ANSWER)[0].rstrip().endswith(request.rstrip())
         return [closed, earlier] if is_one_message else [closed]
 

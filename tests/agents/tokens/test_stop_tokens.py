@@ -96,6 +96,14 @@ def test_a_turn_ends_at_the_token_that_closes_the_last_one_and_at_that_of_an_ear
         assert chat.turn_text([*chat.encode_completion("go")[:-1], stop]) == "go"
 
 
+@pytest.mark.parametrize("opening", ["", "<think>", "<think>\n"])
+def test_a_template_that_opens_the_reasoning_of_a_turn_closes_it_with_both_tokens(tmp_path: Path, opening: str) -> None:
+    closing = "{% if loop.last %}<|pad|>{% else %}<|im_end|>{% endif %}"
+    asks = OPEN.replace("{% endif %}", opening + "{% endif %}")
+    template = "{% for m in messages %}" + MESSAGE + closing + "{% endfor %}" + asks
+    assert texts(folder(tmp_path, styles.CHATML, eos=None, template=template)) == ["<|pad|>", "<|im_end|>"]
+
+
 @pytest.mark.parametrize("closing", ["", "\n", "\n\n### User:\n", "</turn>", "[END]<|im_end|>", "<|im_start|", "."])
 def test_a_turn_that_no_single_token_closes_is_refused(tmp_path: Path, closing: str) -> None:
     template = "{% for m in messages %}{{ m['role'] }}: {{ m['content'] }}" + closing + "{% endfor %}"
