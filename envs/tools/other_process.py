@@ -8,6 +8,7 @@ import asyncio
 import json
 import os
 import sys
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
@@ -25,6 +26,8 @@ from .differences import difference, outcome
 from .subject import CheckFailed, Skipped, Subject, episode
 
 EPISODES = 2
+START_S = 30.0
+"""Limit of the start of the other process; its episodes may take twice as long as they took here."""
 MAX_VALUES = 1000
 """Most seeds, words or actions of a list that are compared."""
 LISTS: dict[str, Callable[[TurnEnv], Iterable[Any]]] = {
@@ -73,11 +76,13 @@ async def same_in_another_process(subject: Subject) -> str:
             raise Skipped("declares itself not deterministic")
         if await owner.run("sandboxed", lambda env: bool(env.sandboxed), subject.timeout_s):
             raise Skipped("leases sandboxes")
+        began = time.monotonic()
         for seed in range(EPISODES):
             actions, _ = await episode(subject, owner, seed)
             played.append((actions, await _play(owner, seed, actions, subject.timeout_s)))
+        limit_s = START_S + 2 * (time.monotonic() - began)
     request = _Request(subject.env_id, subject.options, subject.timeout_s, [each for each, _ in played])
-    answers = await _in_another_process(request)
+    answers = await _in_another_process(request, limit_s)
     for seed, ((taken, here), there) in enumerate(zip(played, answers, strict=True)):
         for turn, (one, other) in enumerate(zip(here.results, there.results, strict=True)):
             if (outcome(one), one.state_key) != (outcome(other), other.state_key):
@@ -91,7 +96,7 @@ async def same_in_another_process(subject: Subject) -> str:
     return f"{EPISODES} episodes replayed in another process"
 
 
-async def _in_another_process(request: _Request) -> list[_Played]:
+async def _in_another_process(request: _Request, limit_s: float) -> list[_Played]:
     module = request.env_id.rpartition(":")[0]
     if not module and not env_package(request.env_id):
         raise Skipped("no installed package or module of the id provides it: another process cannot make it")
@@ -109,7 +114,13 @@ async def _in_another_process(request: _Request) -> list[_Played]:
         *(sys.executable, "-m", __name__), stdin=-1, stdout=-1, stderr=-1, env=variables
     )
     try:
-        out, errors = await process.communicate(sent.encode())
+        async with asyncio.timeout(limit_s):
+            out, errors = await process.communicate(sent.encode())
+    except TimeoutError:
+        raise CheckFailed(
+            f"in another process: its import and {EPISODES} episodes did not end within {limit_s:.0f} s, twice their "
+            f"time here and {START_S:g} s"
+        ) from None
     finally:
         if process.returncode is None:
             process.kill()

@@ -140,13 +140,15 @@ def _close(expected: list[float], actual: list[Any]) -> bool:
 
 def _same_items(expected: list[Any], actual: list[Any]) -> bool:
     """Return whether two lists hold equal items in any order: nearly equal floats may be sorted differently."""
+    if len(expected) != len(actual):
+        return False
     left = list(actual)
     for item in expected:
         number = next((number for number, other in enumerate(left) if _equal(item, other)), None)
         if number is None:
             return False
         del left[number]
-    return not left
+    return True
 
 
 _COMPARED: Mapping[str, Callable[[Any, Any], bool]] = {"complex": _close, "set": _same_items, "dict": _same_items}

@@ -1,5 +1,6 @@
 """``envs check`` finds what an environment shares with its process and with other instances, and names it."""
 
+import asyncio
 import json
 import subprocess
 import sys
@@ -7,7 +8,9 @@ import warnings
 from collections.abc import Callable
 
 import pytest
+from turnwise.envs.tools.other_process import _in_another_process, _Request
 from turnwise.envs.tools.process_state import changes, process_state
+from turnwise.envs.tools.subject import CheckFailed
 from turnwise.tests.envs.tools.shares import CHANGES, DIFFERS, LEAVES, OF_A_THREAD, SHARES, STREAMS
 
 SEEDED = {
@@ -112,3 +115,8 @@ def test_a_library_may_filter_its_own_warnings() -> None:
         assert changes(before, process_state()) == []
         warnings.simplefilter("ignore", DeprecationWarning)
         assert changes(before, process_state()) == ["filters of warnings for all modules"]
+
+
+def test_another_process_that_does_not_end_is_named() -> None:
+    with pytest.raises(CheckFailed, match="in another process: its import and 2 episodes did not end within 0 s"):
+        asyncio.run(_in_another_process(_Request(SHARES, {}, 60.0, [["go"]]), 0.01))

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from turnwise.envs.code.checks import call_guest
+from turnwise.envs.code.checks import call_guest, calls
 from turnwise.envs.code.checks.calls import BadCall, CallCase
 
 
@@ -132,3 +132,9 @@ def test_the_request_holds_the_arguments_only() -> None:
     assert (names, arguments) == (["pkg", "calc", "Sum", "of"], "((2, [3]), {'key': 'x'})")
     assert b"violet" not in case.stdin
     assert "violet" not in "".join(case.argv)
+
+
+def test_collections_of_different_lengths_are_not_compared_item_by_item(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calls, "_equal", None)
+    assert not calls._same_items([1, 2], [1])
+    assert not calls._same_items([1], [1, 2])
