@@ -8,7 +8,7 @@ from ..envs.runner.observations import instructions
 from ..envs.runner.once import call_once
 from ..envs.semi_online.expert import Expert
 from ..errors import TurnwiseError
-from ..records import Source, Status, Task
+from ..records import SUCCESS_RETURN, Source, Status, Task, is_success
 from ..store import queries
 from ..store.database import Database
 from .reexecution.replay import Stored, load
@@ -17,10 +17,13 @@ from .rollout.group_runner import env_key
 PAGE = 500
 
 
-def experts_of(database: Database, run: str | None = None, env_id: str | None = None) -> Iterator[Expert]:
+def experts_of(
+    database: Database, run: str | None = None, env_id: str | None = None, min_return: float = SUCCESS_RETURN
+) -> Iterator[Expert]:
     """Yield the successful episodes of experts in the store, by age.
 
     Args:
+        min_return: return from which a completed episode without a verdict of its environment is a success.
         run: only episodes of this run.
         env_id: only episodes of this environment.
 
@@ -31,7 +34,7 @@ def experts_of(database: Database, run: str | None = None, env_id: str | None = 
         TurnwiseError: an observation contains images.
     """
     prompts: dict[str, str] = {}
-    for name in _successes(database, run, env_id):
+    for name in _successes(database, run, env_id, min_return):
         stored = load(database, name)
         key = env_key(stored.group.task)
         if key not in prompts:
@@ -39,13 +42,12 @@ def experts_of(database: Database, run: str | None = None, env_id: str | None = 
         yield _expert(stored, prompts[key])
 
 
-def _successes(database: Database, run: str | None, env_id: str | None) -> Iterator[str]:
+def _successes(database: Database, run: str | None, env_id: str | None, min_return: float) -> Iterator[str]:
     filters: dict[str, Any] = {
         "run": run,
         "env": env_id,
         "source": Source.EXPERT.value,
         "status": Status.COMPLETED.value,
-        "success": True,
     }
     last: str | None = None
     if run is not None:
@@ -54,7 +56,8 @@ def _successes(database: Database, run: str | None, env_id: str | None) -> Itera
     while True:
         with database.read() as conn:
             rows = queries.list_trajectories(conn, descending=False, limit=PAGE, after=last, **filters)
-        yield from (row["id"] for row in rows if row["n_steps"])
+        won = [row for row in rows if is_success(row["success"], Status.COMPLETED, row["reward"], min_return)]
+        yield from (row["id"] for row in won if row["n_steps"])
         if len(rows) < PAGE:
             return
         last = rows[-1]["id"]

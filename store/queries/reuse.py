@@ -10,8 +10,8 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, bindparam, exists, false, or_, select, true
 
-from ...records import SCORED_STATUSES, GroupState, GroupSummary, Purpose, Source, Status, is_success
-from ..schema import SUCCEEDED, batch_group, no_of, policy_version, rollout_group, score, task, train_batch, trajectory
+from ...records import SCORED_STATUSES, SUCCESS_RETURN, GroupState, GroupSummary, Purpose, Source, Status, is_success
+from ..schema import batch_group, no_of, policy_version, rollout_group, score, succeeded, task, train_batch, trajectory
 from ..schema import run as run_table
 
 REUSABLE_STATES = frozenset(
@@ -100,12 +100,19 @@ def newest_successes(conn: Connection, run: str, task_id: str, min_return: float
 
 
 def newest_demonstrations(
-    conn: Connection, *, limit: int, run: str | None = None, env_id: str | None = None, task_id: str | None = None
+    conn: Connection,
+    *,
+    limit: int,
+    min_return: float = SUCCESS_RETURN,
+    run: str | None = None,
+    env_id: str | None = None,
+    task_id: str | None = None,
 ) -> list[str]:
     """Return the newest completed and successful trajectories of source ``expert`` in the store, on tasks of the
     training split.
 
     Args:
+        min_return: return of the environment from which an episode without a verdict is a success.
         run: only trajectories of this run.
         env_id: only trajectories of this environment.
         task_id: only trajectories of this task.
@@ -117,7 +124,7 @@ def newest_demonstrations(
         .where(
             trajectory.c.source == Source.EXPERT.value,
             trajectory.c.status == Status.COMPLETED.value,
-            SUCCEEDED,
+            succeeded(min_return),
             trajectory.c.abandoned == false(),
             trajectory.c.pruned_at.is_(None),
             task.c.split == "train",

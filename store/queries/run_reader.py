@@ -6,7 +6,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 from sqlalchemy import Connection
 
-from ...records import GroupState, GroupSummary, ScoredGroup, Trajectory
+from ...records import SUCCESS_RETURN, GroupState, GroupSummary, ScoredGroup, Trajectory
 from ..database import Database
 from ..database_errors import retried
 from .reuse import (
@@ -64,16 +64,26 @@ class RunReader:
         return self._read(newest_successes, self._run, task, min_return, limit)
 
     def demonstrations(
-        self, *, limit: int, run: str | None = None, environment: str | None = None, task: str | None = None
+        self,
+        *,
+        limit: int,
+        min_return: float = SUCCESS_RETURN,
+        run: str | None = None,
+        environment: str | None = None,
+        task: str | None = None,
     ) -> list[str]:
-        """Return the ids of the newest completed trajectories of source ``expert``, on tasks of the training split.
+        """Return the ids of the newest completed and successful trajectories of source ``expert``, on tasks of the
+        training split.
 
         Args:
+            min_return: return of the environment from which an episode without a verdict is a success.
             run: only trajectories of this run; by default, of any run in the store.
             environment: only trajectories of the environment with this id.
             task: only trajectories of the task with this id.
         """
-        return self._read(newest_demonstrations, limit=limit, run=run, env_id=environment, task_id=task)
+        return self._read(
+            newest_demonstrations, limit=limit, min_return=min_return, run=run, env_id=environment, task_id=task
+        )
 
     def load_demonstrations(self, trajectories: Sequence[str]) -> list[ScoredGroup]:
         """Return the groups of these trajectories with no other members, encoded; groups without a member are left out.

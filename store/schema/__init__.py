@@ -22,7 +22,7 @@ from .lookup import Lookup
 from .reward_sets import reward, reward_set
 from .runs import batch_group, batch_item, lease, metric, policy_version, run, store_setting, train_batch
 from .statements import insert_once, no_of
-from .success import RESULT, SUCCEEDED
+from .success import RESULT, SUCCEEDED, succeeded
 
 __all__ = [
     "RESULT",
@@ -47,6 +47,7 @@ __all__ = [
     "step",
     "step_image",
     "store_setting",
+    "succeeded",
     "task",
     "train_batch",
     "trajectory",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ....errors import TurnwiseError
-from ....records import SCORED_STATUSES, Purpose, Status, Step, Task, Trajectory
+from ....records import SCORED_STATUSES, SUCCESS_RETURN, Purpose, Status, Step, Task, Trajectory
 from ...options import (
     DEFAULT_STORE,
     MAX_COUNT,
@@ -160,6 +160,9 @@ def experts(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="File to write; an existing one is replaced.")],
     run: Annotated[str | None, typer.Option(help="Only episodes of this run.")] = None,
     env: Annotated[str | None, typer.Option(metavar="ID", help="Only episodes of this environment.")] = None,
+    min_return: Annotated[
+        float, typer.Option(help="Return from which an episode without a verdict of its environment is a success.")
+    ] = SUCCESS_RETURN,
     store: Store = DEFAULT_STORE,
 ) -> None:
     """Write the successful episodes of experts to FILE, as tasks of turnwise/SemiOnline-v0."""
@@ -167,11 +170,12 @@ def experts(
     from ....envs.semi_online.expert import write_experts
 
     with open_store(store) as database:
-        found = list(experts_of(database, run, env))
+        found = list(experts_of(database, run, env, min_return))
     if not found:
         raise NoExpert(
             f"{f'run {run}' if run else 'the store'} has no successful episode of an expert; record some with "
-            "`turnwise eval --policy oracle --split train`"
+            "`turnwise eval --policy oracle --split train`. Without a verdict of the environment, a success has a "
+            f"return of at least {min_return:g} (`--min-return`)"
         )
     try:
         write_experts(file, found)

@@ -27,4 +27,6 @@ def test_an_episode_without_a_verdict_and_with_a_small_return_is_no_task(tmp_pat
         tx.conn.execute(update(trajectory).where(trajectory.c.id == "g-1").values(reward=0.4))
     reseal(database)
     assert [one.id for one in experts_of(database)] == ["g-3"]
+    assert [one.id for one in experts_of(database, min_return=0.4)] == ["g-1", "g-3"]
+    assert [one.id for one in experts_of(database, min_return=-1e9)] == ["g-1", "g-3"]
     database.close()

@@ -46,3 +46,5 @@ def test_a_failed_episode_is_never_selected_as_a_success(database: Database) -> 
         tx.conn.execute(update(trajectory).where(trajectory.c.id == "g-2").values(reward=0.4))
     with database.read() as conn:
         assert newest_demonstrations(conn, limit=9) == []
+        assert newest_demonstrations(conn, limit=9, min_return=0.4) == ["g-2"]
+        assert newest_demonstrations(conn, limit=9, min_return=-1e9) == ["g-2"]

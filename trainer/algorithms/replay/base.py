@@ -47,12 +47,20 @@ class StoreReader(Protocol):
         """
 
     def demonstrations(
-        self, *, limit: int, run: str | None = None, environment: str | None = None, task: str | None = None
+        self,
+        *,
+        limit: int,
+        min_return: float = ...,
+        run: str | None = None,
+        environment: str | None = None,
+        task: str | None = None,
     ) -> list[str]:
         """Return the ids of the newest trajectories of source ``expert`` that completed and succeeded
         (``records.is_success``), on tasks of the training split.
 
         Args:
+            min_return: return of the environment from which an episode without a verdict is a success; by default
+                ``SUCCESS_RETURN``.
             run: only trajectories of this run; by default, of any run in the store.
             environment: only trajectories of the environment with this id.
             task: only trajectories of the task with this id.

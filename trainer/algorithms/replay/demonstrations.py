@@ -34,6 +34,8 @@ class Demonstrations(ReplayBuffer):
     match: Literal["environment", "task"] = "environment"
     """``task`` adds only demonstrations of the batch's tasks; ``environment`` fills up with others of its
     environments."""
+    min_return: float = SUCCESS_RETURN
+    """Return from which a completed episode counts as a success if its environment gives no verdict."""
     limit: int = Field(1000, ge=1)
     """Demonstrations to draw from, per environment: the newest ones."""
 
@@ -60,7 +62,8 @@ class Demonstrations(ReplayBuffer):
             raise TurnwiseError(
                 f"{where} has no demonstration of {' or '.join(sorted(environments))}: record some with "
                 "`turnwise eval --policy oracle --split train`, with `--env` and the same `--option`s. Only a "
-                f"success counts: without a verdict of the environment, a return of at least {SUCCESS_RETURN:g}"
+                "success counts: without a verdict of the environment, a return of at least "
+                f"{self.min_return:g} (`min_return`)"
             )
         chosen = _drawn([one for one in found if one.group.task.id in tasks], self.count, stream)
         if self.match == "environment":
@@ -96,10 +99,12 @@ class Demonstrations(ReplayBuffer):
         if environment in self._loaded:
             return
         if environment not in self._chosen:
-            ids = reader.demonstrations(limit=self.limit, run=self.run, environment=environment)
+            ids = reader.demonstrations(
+                limit=self.limit, min_return=self.min_return, run=self.run, environment=environment
+            )
             self._chosen[environment] = ids
         stored = reader.load_demonstrations(self._chosen[environment])
-        self._loaded[environment] = [one for one in stored if all(successes(one))]
+        self._loaded[environment] = [one for one in stored if all(successes(one, self.min_return))]
 
 
 def _drawn(groups: Sequence[ScoredGroup], count: int, stream: Random) -> list[ScoredGroup]:

@@ -11,7 +11,7 @@ from turnwise.agents.tiny_model import new_model
 from turnwise.envs.registry import make
 from turnwise.envs.tasks import make_task
 from turnwise.errors import TurnwiseError
-from turnwise.records import GroupState, ScoredGroup, Source
+from turnwise.records import SUCCESS_RETURN, GroupState, ScoredGroup, Source
 from turnwise.store import queries
 from turnwise.store.queries import RunReader
 from turnwise.store.run_lock import run_folder
@@ -146,15 +146,40 @@ class Recorded(RunReader):
 
     def __init__(self, count: int) -> None:
         self.count = count
+        self.min_return = 0.0
         self.options: dict[str, Any] = {}
 
     def demonstrations(
-        self, *, limit: int, run: str | None = None, environment: str | None = None, task: str | None = None
+        self,
+        *,
+        limit: int,
+        min_return: float = SUCCESS_RETURN,
+        run: str | None = None,
+        environment: str | None = None,
+        task: str | None = None,
     ) -> list[str]:
+        self.min_return = min_return
         return [f"d{number}" for number in reversed(range(self.count))][:limit]
 
     def load_demonstrations(self, trajectories: Sequence[str]) -> list[ScoredGroup]:
         return [demonstration(name, self.options) for name in trajectories]
+
+
+@pytest.mark.parametrize(("min_return", "count"), [(0.5, 0), (0.2, 1), (-1e9, 1)])
+def test_min_return_is_that_of_a_success_without_a_verdict(
+    min_return: float, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = scored_group([[0.2]], name="d0", task=make_task(SITE, 7, "train", {}))
+    expert = replace(one.group.trajectories[0], source=Source.EXPERT, success=None)
+    stored = replace(one, group=replace(one.group, trajectories=(expert,)))
+    reader, buffer = Recorded(1), Demonstrations(min_return=min_return)
+    monkeypatch.setattr(reader, "load_demonstrations", lambda _: [stored])
+    if count:
+        assert drawn(buffer, reader, Random(0))[1:] == ["d0"]
+    else:
+        with pytest.raises(TurnwiseError, match=r"a return of at least 0\.5 \(`min_return`\)"):
+            drawn(buffer, reader, Random(0))
+    assert reader.min_return == min_return
 
 
 def demonstration(name: str, options: dict[str, Any]) -> ScoredGroup:
