@@ -18,8 +18,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from .deciding_scripts import decision
-from .questions import INSTEAD, Files, Question, place_fault
-from .readable_answers import at_one_place, gathered, holder, positions
+from .questions import INSTEAD, Files, Question, is_script, place_fault
+from .readable_answers import at_one_place, gathered, holders, positions
 from .readable_answers import words as _words
 
 _COMMON = """
@@ -35,6 +35,8 @@ FORGED_VERDICT = re.compile(
     rb"^[^\w\n]{0,20}(\d+ passed|all tests pass|pass(ed)?|ok)\b[^\n]*$", re.IGNORECASE | re.MULTILINE
 )
 """Output that imitates a verdict."""
+FILE_NAME = re.compile(r"[\w-]+(?:\.[\w-]+)+")
+"""The name of a file, with a suffix."""
 MIN_BITS = 8.0
 """Code that guesses passes all cases of a task at most once in 256 times."""
 MIN_CONSTANT_BITS = 20.0
@@ -79,31 +81,45 @@ def fault(
         if message := place_fault(question, workspace, solution, protected):
             return message
     texts = {path: _spaced(content.decode(errors="replace")) for path, content in workspace.items()}
-    cases = [(question, _answer(question, texts)) for question in questions]
+    data = _data(questions, workspace, solution)
+    offered = " ".join(texts.pop(path) for path in sorted(data))
+    cases = [(question, _answer(question, texts, offered)) for question in questions]
     if message := _answers_fault(cases):
         return message
     for question in questions:
-        if script := decision(question.places, workspace, solution):
+        if not question.is_call and (script := decision(question.places, workspace, solution)):
             return (
-                f"a case runs `{question.name}`, and {script} decides on a value of the code under test, an object of "
-                "which answers a comparison, a lookup or a test of truth as it likes; let the script print the value, "
-                f"and the host compare it: {INSTEAD}"
+                f"a case runs `{question.name}`, and {script} decides on a result of the code under test, an object of "
+                "which answers a comparison or a test of truth as it likes; let the program print the result, and the "
+                f"host compare it: {INSTEAD}"
             )
     return _readable_fault(cases, {f"`workspace/{path}`": text for path, text in texts.items()}, instruction)
+
+
+def _data(questions: Sequence[Question], workspace: Files, solution: Files) -> set[str]:
+    """Return the files that the solution, a case or its program names: they are data, and no tables of answers."""
+    programs = {path: workspace[path] for each in questions for path in each.places if path in workspace}
+    texts = [content.decode(errors="replace") for content in (programs | {**solution}).values()]
+    named = {name for text in (*texts, *(each.given for each in questions)) for name in FILE_NAME.findall(text)}
+    return {
+        path
+        for path, content in workspace.items()
+        if path.rpartition("/")[2] in named and path not in programs and not is_script(path, content)
+    }
 
 
 def _readable_fault(cases: Cases, files: Mapping[str, str], instruction: str) -> str:
     """Return the fault of the cases without those whose answers a file or their own input holds."""
     found = {name: positions(text.split()) for name, text in files.items()}
     found["the instruction"] = positions(_spaced(instruction).split())
-    holders = [holder(_spaced(each.given).split(), _spaced(each.expected).split(), found) for each, _ in cases]
+    holds = holders([(_spaced(each.given).split(), _spaced(each.expected).split()) for each, _ in cases], found)
     for numbers in _by_program(cases).values():
         news = [number for number in numbers if cases[number][1].new]
         bits = _bits(frozenset[str]().union(*(cases[number][1].new for number in news)))
         if name := gathered([_spaced(cases[number][0].expected).split() for number in news], bits, found):
-            holders = [name if number in news else each for number, each in enumerate(holders)]
-    left = [case for case, name in zip(cases, holders, strict=True) if not name]
-    names = [name for name in holders if name]
+            holds = [name if number in news else each for number, each in enumerate(holds)]
+    left = [case for case, name in zip(cases, holds, strict=True) if not name]
+    names = [name for name in holds if name]
     if names and (message := _answers_fault(left) if left else "add cases with other inputs"):
         return (
             f"{names[0]} holds the answers of {len(names)} of {len(cases)} cases, so that code can look them up; "
@@ -162,10 +178,13 @@ def _bits(words: Iterable[str]) -> float:
     return sum(BITS_PER_DIGIT * len(word) if word.isdigit() else BITS_PER_WORD for word in words)
 
 
-def _answer(question: Question, files: Mapping[str, str]) -> Answer:
-    """Return the answer to a question; ``files`` are those of the workspace, as words in lowercase between spaces."""
+def _answer(question: Question, files: Mapping[str, str], data: str) -> Answer:
+    """Return the answer to a question.
+
+    ``files`` are those of the workspace, as words in lowercase between spaces, and ``data`` are words of data files.
+    """
     known = _known(question, files)
-    said, given = _words(question.expected), _words(question.given)
+    said, given = _words(question.expected), [*_words(question.given), *data.split()]
     own, offered = ([word for word in words if word.casefold() not in known] for words in (said, given))
     in_input = {word.casefold() for word in given}
     new = frozenset(word.casefold() for word in own if word.casefold() not in in_input)

@@ -1,264 +1,198 @@
-"""Find a script of the task that decides a case on a value of the code under test.
+"""Find a program of the task that decides a case on what the code under test returns.
 
-A script that the solution does not change shares its process with the code under test. An object of that code answers
-a comparison, a lookup or a test of truth as it likes, with methods such as ``__eq__``, ``__hash__`` or ``__bool__``. So
-such a script may compute inputs, call the code under test, and print what it returns; it may not decide on it.
+A program that the solution does not change shares its process with the code under test. An object of that code answers
+``==`` and a test of truth as it likes. So a program that compares a result and then prints a value of its own is
+certainly forgeable. Nothing else is judged: a program that prints the result too, or constants only, loads.
 """
 
 import ast
-import builtins
-import re
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import PurePosixPath
 
-from .questions import Files, is_script
+from .deciding_shells import decides, is_shell
+from .questions import Files
+from .script_names import Tested, assigned, flows, imports, modules, nodes_of
 
-_STARTERS = """
-__import__ import_module exec eval run_path run_module subprocess popen check_output getoutput
-"""
-STARTERS = frozenset(_STARTERS.split())
-"""Names by which a script runs the code under test without an import."""
-_PRESENTING = """
-print str repr format int float complex round abs sum min max len list tuple dict sorted reversed map zip enumerate
-iter next range join append extend write writelines writerow writerows dump dumps pprint pformat getattr run exit asdict
-"""
-PRESENTING = frozenset(_PRESENTING.split())
-"""Functions and methods that show, convert or order values."""
-_COMPARING = """
-__eq__ __ne__ __lt__ __le__ __gt__ __ge__ __contains__ __bool__ count index remove find
-"""
-COMPARING = frozenset(_COMPARING.split())
-"""Methods that compare or test a value, or the items of a list."""
-DECISION = re.compile(
-    rb"""
-    ^\s*(?:if|elif|case|while|until|unless|test)\b | \[\s | \[\[ | [=!]= | \$\? | \b(?:diff|cmp|comm|grep)\b
-    | (?:&&|\|\|)\s*(?:echo|printf)
-    """,
-    re.MULTILINE | re.VERBOSE,
-)
-"""Text of a script in another language than Python that decides something."""
-PATH = re.compile(r"[\w./-]+")
+_CONVERSIONS = "str repr int float len bool list tuple set sorted abs round bytes"
+CONVERSIONS = frozenset(_CONVERSIONS.split())
+"""Functions that return their argument in another form."""
+_OUTPUTS = "print pprint write writelines dump info"
+OUTPUTS = frozenset(_OUTPUTS.split())
+"""Functions and methods that print."""
+_EQUALS = "__eq__ __ne__ __lt__ __le__ __gt__ __ge__ __contains__"
+EQUALS = frozenset(_EQUALS.split())
+IDENTITY = ast.Is | ast.IsNot
+ORDER = ast.Lt | ast.LtE | ast.Gt | ast.GtE
+BRANCH = ast.If | ast.IfExp | ast.While
+LOOP = ast.For | ast.AsyncFor | ast.While | ast.comprehension | ast.ListComp | ast.SetComp | ast.GeneratorExp
 
 
-def decision(places: Collection[str], workspace: Files, solution: Files) -> str:
-    """Return where a script decides on a value of the code under test, as path and line; empty if none does.
+def decision(places: Sequence[str], workspace: Files, solution: Files) -> str:
+    """Return where the program of a case decides on a result, as path and line; empty if it does not.
 
-    ``places`` are those of the program or function of a case, ``solution`` the files that the solution changes. Without
-    a solution, every file of the workspace is code under test.
+    The last of ``places`` that exists is the program. ``solution`` are the files that the solution changes: the code
+    under test. Nothing is judged without them.
     """
-    scripts = [path for path in places if path in workspace and path not in solution]
-    for path in scripts:
-        named = _named(path, workspace, workspace.keys() | solution.keys())
-        scripts += sorted(other for other in named - {*scripts, *solution} if is_script(other, workspace[other]))
-    tested = set(solution) or workspace.keys() - set(places)
-    while more := {path for path in scripts if path not in tested and _named(path, workspace, tested)}:
-        tested |= more
-    for path in scripts:
-        if line := _decision(path, workspace, tested - {path}):
-            return f"`{path}`, line {line},"
-    return ""
-
-
-def _decision(path: str, workspace: Files, tested: Collection[str]) -> int:
-    """Return the line of the first decision of a script; 0 if it makes none."""
+    path = next((path for path in reversed(places) if path in workspace or path in solution), "")
+    if not solution or path not in workspace or path in solution:
+        return ""
     content = workspace[path]
-    tree = _parsed(content)
-    if tree is None:
-        found = DECISION.search(content) if _named(path, workspace, tested) else None
-        return content.count(b"\n", 0, found.end()) + 1 if found else 0
-    if not _named(path, workspace, tested):
-        return 0
-    values = _Values(tree, {name for node in ast.walk(tree) for name in _bound(node, tested)})
-    lines = (node.lineno for node in ast.walk(tree) if isinstance(node, ast.stmt | ast.expr) and values.decides(node))
-    return min(lines, default=0)
-
-
-def _parsed(content: bytes) -> ast.Module | None:
-    try:
-        return ast.parse(content)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
-
-
-def _named(path: str, workspace: Files, others: Collection[str]) -> set[str]:
-    """Return those of other files that a script imports or names."""
-    tree = _parsed(workspace[path])
-    if tree is None:
-        texts = {workspace[path].decode(errors="replace")}
-        modules = {word.partition(".")[0] for text in texts for word in PATH.findall(text)}
+    if is_shell(path, content):
+        line = decides(content.decode(errors="replace"), solution)
     else:
-        nodes = list(ast.walk(tree))
-        texts = {node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)}
-        modules = texts | {name for node in nodes for name in _imported(node)}
-    names = {word.rpartition("/")[2] for text in texts for word in PATH.findall(text)}
-    return {
-        other
-        for other in others
-        if other != path and (_module(other) in modules - {""} or other.rpartition("/")[2] in names)
-    }
+        line = _python_line(content, path, workspace.keys() | solution.keys(), solution)
+    return f"`{path}`, line {line}," if line else ""
 
 
-def _module(path: str) -> str:
-    """Return the last name of the module that a path holds; empty if it holds none."""
-    stem, _, suffix = path.rpartition(".")
-    *_, folder, name = ["", *stem.split("/")]
-    return "" if suffix != "py" else folder if name in ("__init__", "__main__") else name
-
-
-def _imported(node: ast.AST) -> Iterator[str]:
-    """Yield each name that an import may find a module by."""
-    if isinstance(node, ast.Import):
-        for alias in node.names:
-            yield from alias.name.split(".")
-    if isinstance(node, ast.ImportFrom):
-        yield from (node.module or "").split(".")
-        yield from (alias.name for alias in node.names)
-
-
-def _bound(node: ast.AST, tested: Collection[str]) -> Iterator[str]:
-    """Yield the names that an import binds to the code under test."""
-    modules = {_module(path) for path in tested}
-    for alias in node.names if isinstance(node, ast.Import | ast.ImportFrom) else ():
-        path = [*alias.name.split("."), *((node.module or "").split(".") if isinstance(node, ast.ImportFrom) else ())]
-        if not modules.isdisjoint(path):
-            yield alias.asname or alias.name.partition(".")[0]
+def _python_line(content: bytes, path: str, files: Collection[str], solution: Collection[str]) -> int:
+    try:
+        tree = ast.parse(content)
+        script = _Script(tree, Tested(imports(tree, PurePosixPath(path).parent.parts), modules(files, solution)))
+        return min((node.lineno for node in script.decisions if not script.prints_result_of(node)), default=0)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return 0
 
 
 @dataclass(slots=True)
-class _Values:
-    """The names of a script that hold values of the code under test, wherever in the script they get them."""
+class _Results:
+    """The results of calls of the code under test, in one function of a script."""
 
-    tree: ast.Module
-    imported: set[str]
-    names: set[str] = field(default_factory=set)
-    """Variables and functions, the imported ones included; an attribute begins with a dot."""
-    functions: dict[str, list[str]] = field(default_factory=dict)
-    """The parameters of the functions and classes of the script."""
+    tested: Tested
+    nodes: Sequence[ast.AST]
+    variables: set[str] = field(default_factory=set)
+    """Those assigned once, from a result."""
 
     def __post_init__(self) -> None:
-        """Follow the values through assignments, loops, functions and attributes."""
-        nodes = list(ast.walk(self.tree))
-        for node in nodes:
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                self.functions[node.name] = _parameters(node)
-            elif isinstance(node, ast.ClassDef):
-                made = [each for each in node.body if isinstance(each, ast.FunctionDef) and each.name == "__init__"]
-                self.functions[node.name] = [name for each in made for name in _parameters(each)]
-        self.imported -= self.functions.keys()
-        self.imported |= _unbound(nodes) - self.functions.keys()
-        self.names |= self.imported | STARTERS | {f".{name}" for name in STARTERS}
-        before = 0
-        while before < len(self.names):
-            before = len(self.names)
-            for node in nodes:
-                self.names |= set(self._given(node))
+        """Find the variables."""
+        counts = Counter(name for node in self.nodes for name in assigned(node))
+        for node in self.nodes:
+            if isinstance(node, ast.Assign | ast.AnnAssign | ast.NamedExpr) and node.value and self.has(node.value):
+                bound = {name for each in ast.walk(node) for name in assigned(each)}
+                self.variables |= {name for name in bound if counts[name] == 1}
 
-    def hold(self, node: ast.AST | None) -> bool:
-        """Return whether an expression holds such a value. ``is None`` holds none: no object decides on it."""
-        left = [node] if node is not None else []
-        while left:
-            each = left.pop()
-            if isinstance(each, ast.Name | ast.Attribute) and _key(each) in self.names:
-                return True
-            if not (isinstance(each, ast.Compare) and _is_none(each)):
-                left += ast.iter_child_nodes(each)
+    def has(self, node: ast.AST) -> bool:
+        """Return whether an expression is a result, a part of one, or a conversion of one."""
+        match node:
+            case ast.Name(id=name):
+                return name in self.variables
+            case ast.NamedExpr(value=value) | ast.Await(value=value):
+                return self.has(value)
+            case ast.Attribute(value=value) | ast.Subscript(value=value):
+                return self.has(value)
+            case ast.Call(func=ast.Name(id=name), args=[value, *_]) if name in CONVERSIONS:
+                return self.has(value)
+            case ast.Call(func=func):
+                return self.tested.is_call(node) or (isinstance(func, ast.Attribute) and self.has(func.value))
         return False
 
-    def _given(self, node: ast.AST) -> Iterator[str]:
-        """Yield the names to which a node gives such a value."""
+    def compares(self, node: ast.AST, in_loop: bool) -> bool:
+        """Return whether a node compares a result with a value of the script; in a loop, a search is free."""
         match node:
-            case ast.Assign(targets=targets, value=value) if self.hold(value):
-                yield from (name for target in targets for name in _targets(target))
-            case (
-                ast.AnnAssign(target=target, value=value)
-                | ast.AugAssign(target=target, value=value)
-                | ast.NamedExpr(target=target, value=value)
-                | ast.For(target=target, iter=value)
-                | ast.AsyncFor(target=target, iter=value)
-                | ast.comprehension(target=target, iter=value)
-                | ast.withitem(context_expr=value, optional_vars=ast.expr() as target)
-            ) if self.hold(value):
-                yield from _targets(target)
-            case ast.FunctionDef(name=name, body=body) | ast.AsyncFunctionDef(name=name, body=body):
-                inner = [each for statement in body for each in ast.walk(statement)]
-                if any(isinstance(each, ast.Return | ast.Yield | ast.YieldFrom) and self.hold(each) for each in inner):
-                    yield from (name, f".{name}")
-            case ast.ClassDef(name=name, bases=bases) if any(map(self.hold, bases)):
-                yield name
-            case ast.Call(func=func) if any(map(self.hold, _arguments(node))):
-                yield from self.functions.get(_key(func).removeprefix("."), ())
-                if isinstance(func, ast.Attribute) and func.attr in ("append", "extend"):
-                    yield from _targets(func.value)
+            case ast.Compare(left=left, ops=ops, comparators=others) if not isinstance(ops[0], IDENTITY):
+                sides = [left, *others]
+                held = [side for side in sides if any(map(self.has, _items(side)))]
+                if not held or (in_loop and (isinstance(ops[0], ORDER) or len(held) == len(sides))):
+                    return False
+                computed = any(not _is_constant(side) for side in sides if side not in held)
+                return len(held) == len(sides) or computed or any(map(_has_constant_input, held))
+            case ast.Call(func=ast.Attribute(value=value, attr=name), args=[other]) if not _is_constant(other):
+                is_search = name in ("count", "index") and any(map(self.has, _items(value)[1:]))
+                return is_search or (name in EQUALS and self.has(value))
+        return False
+
+    def tests(self, node: ast.AST) -> bool:
+        """Return whether an expression tests the truth of a result, or compares it with a constant."""
+        match node:
+            case ast.UnaryOp(op=ast.Not(), operand=value):
+                return self.tests(value)
+            case ast.BoolOp(values=values):
+                return any(map(self.tests, values))
+            case ast.Compare(left=left, ops=ops, comparators=others) if not isinstance(ops[0], IDENTITY):
+                return any(map(self.has, [left, *others]))
+        return self.has(node)
 
     def decides(self, node: ast.AST) -> bool:
-        """Return whether a node decides on such a value."""
+        """Return whether a node decides on a result. A choice between two outcomes is an answer of the result."""
         match node:
-            case ast.If(test=test) | ast.While(test=test) | ast.IfExp(test=test) | ast.Assert(test=test):
-                return self.hold(test)
-            case ast.Compare() | ast.BoolOp() | ast.UnaryOp(op=ast.Not()) | ast.Set():
-                return self.hold(node)
-            case ast.Match(subject=value) | ast.Subscript(slice=value):
-                return self.hold(value)
-            case ast.Dict(keys=keys):
-                return any(map(self.hold, keys))
-            case ast.ListComp(generators=loops) | ast.GeneratorExp(generators=loops):
-                return any(self.hold(test) for loop in loops for test in loop.ifs)
-            case ast.SetComp(elt=value, generators=loops) | ast.DictComp(key=value, generators=loops):
-                return self.hold(value) or any(self.hold(test) for loop in loops for test in loop.ifs)
-            case ast.BinOp(left=left, op=op, right=right) if not isinstance(op, ast.Add):
-                return self.hold(left) != self.hold(right) and not _is_constant(right if self.hold(left) else left)
-            case ast.Call(func=ast.Attribute(value=value, attr=name)) if name in COMPARING and self.hold(value):
-                return not (isinstance(value, ast.Name) and value.id in self.imported)
-            case ast.Call(func=func) if any(map(self.hold, _arguments(node))):
-                name = _key(func).removeprefix(".")
-                return not (self.hold(func) or name in PRESENTING or name in self.functions)
+            case ast.Assert(test=test) | ast.If(test=test, orelse=[]):
+                return self.tests(test)
+            case ast.IfExp(test=test, body=body, orelse=other):
+                return _is_constant(body) != _is_constant(other) and self.tests(test)
+            case ast.Match(subject=subject, cases=[ast.match_case(pattern=ast.MatchValue())]):
+                return self.has(subject)
         return False
 
 
-def _unbound(nodes: Sequence[ast.AST]) -> set[str]:
-    """Return the names that a script gets by ``exec`` or an import of ``*``."""
-    bound, used = set(dir(builtins)) | {"__file__"}, set[str]()
-    for node in nodes:
-        match node:
-            case ast.Name(id=name, ctx=ast.Load()):
-                used.add(name)
-            case ast.Name(id=name) | ast.arg(arg=name) | ast.ExceptHandler(name=str(name)):
-                bound.add(name)
-            case ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)) | ast.MatchMapping(rest=str(name)):
-                bound.add(name)
-            case ast.Import(names=names) | ast.ImportFrom(names=names):
-                bound |= {alias.asname or alias.name.partition(".")[0] for alias in names}
-    return used - bound
+class _Script:
+    """The decisions of a script, and what it prints."""
+
+    def __init__(self, tree: ast.Module, tested: Tested) -> None:
+        self.tested = tested
+        nodes = list(ast.walk(tree))
+        looped = {id(each) for node in nodes if isinstance(node, LOOP) for each in ast.walk(node)}
+        scopes = [tree, *(node for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))]
+        results = [_Results(tested, list(nodes_of(scope))) for scope in scopes]
+        self.decisions: list[ast.stmt | ast.expr] = [
+            node
+            for each in results
+            for node in each.nodes
+            if isinstance(node, ast.stmt | ast.expr)
+            and (each.compares(node, id(node) in looped) or (id(node) not in looped and each.decides(node)))
+        ]
+        self.skipped = {id(node) for node in self.decisions if isinstance(node, ast.Compare | ast.Call)}
+        self.skipped |= {id(node.test) for node in nodes if isinstance(node, BRANCH)}
+        self.branches = {id(each): node for node in nodes if isinstance(node, ast.If) for each in ast.walk(node.test)}
+        self.carrying = set[str]()
+        given = list(flows(nodes))
+        while more := {
+            name for names, value in given if names - self.carrying and self._carries(value) for name in names
+        }:
+            self.carrying |= more
+        outputs = [node for node in nodes if isinstance(node, ast.Call) and _is_output(node)]
+        self.shown = [output for output in outputs if any(map(self._carries, output.args))]
+        self.own = [output for output in outputs if output not in self.shown and self._is_computed(output)]
+
+    def prints_result_of(self, node: ast.stmt | ast.expr) -> bool:
+        """Return whether the answer after a decision is a result, or holds nothing that the script computes."""
+        branch = node if isinstance(node, ast.If) else self.branches.get(id(node))
+        parts = [*branch.body, *branch.orelse] if branch else []
+        arms = {id(each) for part in parts for each in ast.walk(part)}
+        is_own = any((output.end_lineno or 0) >= node.lineno for output in self.own)
+        return not is_own or any(id(output) not in arms for output in self.shown)
+
+    def _is_computed(self, output: ast.Call) -> bool:
+        return any(isinstance(each, ast.Name) for part in output.args for each in self._walk(part))
+
+    def _carries(self, node: ast.AST) -> bool:
+        """Return whether an expression holds a result, or what is computed from one."""
+        return any(
+            self.tested.is_call(each) or (isinstance(each, ast.Name) and each.id in self.carrying)
+            for each in self._walk(node)
+        )
+
+    def _walk(self, node: ast.AST) -> Iterator[ast.AST]:
+        """Yield the nodes of an expression, without the decisions in it."""
+        if id(node) not in self.skipped:
+            yield node
+            for each in ast.iter_child_nodes(node):
+                yield from self._walk(each)
 
 
-def _parameters(node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
-    every = node.args
-    return [each.arg for each in (*every.posonlyargs, *every.args, *every.kwonlyargs)]
+def _is_output(node: ast.Call) -> bool:
+    name = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
+    return name in OUTPUTS and not any("stderr" in ast.unparse(each) for each in (node.func, *node.keywords))
 
 
-def _is_none(node: ast.Compare) -> bool:
-    is_identity = all(isinstance(op, ast.Is | ast.IsNot) for op in node.ops)
-    return is_identity and all(isinstance(one, ast.Constant) and one.value is None for one in node.comparators)
+def _items(node: ast.expr) -> list[ast.expr]:
+    """Return a node and the items of a list that it writes out."""
+    return [node, *(node.elts if isinstance(node, ast.List | ast.Tuple | ast.Set) else ())]
 
 
-def _is_constant(node: ast.expr) -> bool:
-    return not any(isinstance(each, ast.Name | ast.Call) for each in ast.walk(node))
+def _is_constant(node: ast.AST) -> bool:
+    return not any(isinstance(each, ast.Name) for each in ast.walk(node))
 
 
-def _key(node: ast.AST) -> str:
-    return node.id if isinstance(node, ast.Name) else f".{node.attr}" if isinstance(node, ast.Attribute) else ""
-
-
-def _targets(node: ast.AST) -> Iterator[str]:
-    """Yield the names that an assignment to a target changes."""
-    if isinstance(node, ast.Name | ast.Attribute):
-        yield _key(node)
-    elif isinstance(node, ast.Subscript | ast.Starred):
-        yield from _targets(node.value)
-    elif isinstance(node, ast.Tuple | ast.List):
-        for each in node.elts:
-            yield from _targets(each)
-
-
-def _arguments(node: ast.AST) -> list[ast.expr]:
-    return [*node.args, *(each.value for each in node.keywords)] if isinstance(node, ast.Call) else []
+def _has_constant_input(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and bool(node.args) and all(map(_is_constant, node.args))

@@ -17,8 +17,14 @@ WINDOW_WORDS = 16
 MARGIN_BITS = 4.0
 SHORT_WORDS, SHORT_GAP_WORDS = 2, 1
 """Few words stand near each other by chance."""
+WORD_BITS = 6.0
+"""Of a word that is no number."""
+MAX_STEPS = 100_000
+"""Places that the search for one case visits in one file."""
 
 Words = Sequence[str]
+Positions = Mapping[str, Sequence[int]]
+"""Where each word of a text stands, as ``positions`` returns it."""
 Inputs = Mapping[str, str]
 """The parts of the input of a case, by name: arguments, standard input, files."""
 
@@ -36,31 +42,59 @@ def positions(text: Words) -> dict[str, list[int]]:
     return dict(found)
 
 
-def holder(given: Words, answer: Words, files: Mapping[str, Mapping[str, Sequence[int]]]) -> str:
-    """Return the name of a file that holds an input next to its answer, in either order; empty if none does.
+def holders(cases: Sequence[tuple[Words, Words]], files: Mapping[str, Positions]) -> list[str]:
+    """Return, by case, the name of a file that holds its input next to its answer, in either order; empty if none does.
 
-    ``files`` are ``positions`` by name. Labels between the words do not count.
+    Each case is the words of its input and of its answer. Labels between the words do not count, and neither do files
+    in which so many cases stand by chance, as they do in a grid of two digits.
     """
-    if not given or not answer:
-        return ""
+    names = [""] * len(cases)
+    for name, at in files.items():
+        held = {number: bits for number, case in enumerate(cases) if (bits := _held_bits(*case, at))}
+        chance = math.log2(math.comb(len(cases), len(held))) + MARGIN_BITS
+        if held and sum(held.values()) >= chance:
+            names = [names[number] or (name if number in held else "") for number in range(len(cases))]
+    return names
+
+
+def _held_bits(given: Words, answer: Words, at: Positions) -> float:
+    """Return how improbable it is that a file holds an input next to its answer by chance; 0 if it does not hold it."""
     numbers = [word for word in given if word.isdigit()]
     orders = [[*given, *answer], [*answer, *given], *([[*numbers, *answer]] if numbers else [])]
-    return next((name for name, at in files.items() if any(_stand_together(order, at) for order in orders)), "")
+    wanted = [order for order in orders if given and answer and all(word in at for word in order)]
+    pairs = [
+        (order, gap) for order in wanted for gap in (0, GAP_WORDS if len(order) > SHORT_WORDS else SHORT_GAP_WORDS)
+    ]
+    found = ((order, gap, bits) for order, gap in pairs if (bits := _bits(order, gap, at)) > 0)
+    return next((bits for order, gap, bits in found if _stand_together(order, gap, at)), 0.0)
 
 
-def _stand_together(wanted: Words, at: Mapping[str, Sequence[int]]) -> bool:
-    if any(word not in at for word in wanted):
-        return False
-    gap = GAP_WORDS if len(wanted) > SHORT_WORDS else SHORT_GAP_WORDS
+def _bits(wanted: Words, gap: int, at: Positions) -> float:
+    """Return the bits of words that stand near one another. A word is as frequent as in the rest of the file."""
+    size = sum(map(len, at.values()))
+    rates = ((len(at[word]) - 1) / size + _frequency(word) for word in wanted[1:])
+    return sum(-min(0.0, math.log2((gap + 1) * rate)) for rate in rates) - math.log2(len(at[wanted[0]]))
+
+
+def _frequency(word: str) -> float:
+    return 10.0 ** -len(word) if word.isdigit() else 2.0**-WORD_BITS
+
+
+def _stand_together(wanted: Words, gap: int, at: Positions) -> bool:
+    """Return whether at most ``gap`` words stand between two words in a row; False if the search takes too long."""
+    steps = 0
     reached = set(at[wanted[0]])
     for word in wanted[1:]:
+        steps += len(at[word])
+        if steps > MAX_STEPS:
+            return False
         reached = {number for number in at[word] if not reached.isdisjoint(range(number - gap - 1, number))}
         if not reached:
             return False
     return True
 
 
-def gathered(answers: Sequence[Words], bits: float, files: Mapping[str, Mapping[str, Sequence[int]]]) -> str:
+def gathered(answers: Sequence[Words], bits: float, files: Mapping[str, Positions]) -> str:
     """Return the name of a file that holds all answers near one another, as a column does; empty if none does.
 
     ``bits`` are those of all answers: short ones stand near one another by chance.

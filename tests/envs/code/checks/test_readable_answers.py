@@ -121,7 +121,7 @@ VERDICTS = tuple(Case(("./run", str(a), str(b)), str(4711 * a).encode()) for a, 
 def test_a_script_that_decides_is_refused_through_a_link_and_in_a_solution_that_does_not_change_it() -> None:
     solution = {"main.py": b"def add(a, b):\n    return a + b\n", "run.py": CODED}
     link = Tree({**Tree.of({"main.py": MAIN, "run.py": CODED}).entries, "run": Entry(Kind.LINK, b"./run.py")})
-    with pytest.raises(ValueError, match=r"a case runs `run`, and `run.py`, line 4, decides on a value"):
+    with pytest.raises(ValueError, match=r"a case runs `run`, and `run.py`, line 4, decides on a result"):
         CodeTask("t", "x", link, VERDICTS, solution=solution).check_cases()
 
 
