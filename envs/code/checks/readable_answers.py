@@ -51,7 +51,7 @@ def holders(cases: Sequence[tuple[Words, Words]], files: Mapping[str, Positions]
     names = [""] * len(cases)
     for name, at in files.items():
         held = {number: bits for number, case in enumerate(cases) if (bits := _held_bits(*case, at))}
-        chance = math.log2(math.comb(len(cases), len(held))) + MARGIN_BITS
+        chance = math.log2(math.comb(len(cases), len(held)) * len(files)) + MARGIN_BITS
         if held and sum(held.values()) >= chance:
             names = [names[number] or (name if number in held else "") for number in range(len(cases))]
     return names

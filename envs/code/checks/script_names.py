@@ -91,19 +91,12 @@ def flows(nodes: Sequence[ast.AST]) -> Iterator[tuple[set[str], ast.expr]]:
         if isinstance(node, FUNCTION)
     }
     for node in nodes:
+        targets = [*getattr(node, "targets", ()), getattr(node, "target", None), getattr(node, "optional_vars", None)]
+        bound = {name for target in targets if target for name in _names(target)}
+        for part in ("value", "iter", "context_expr"):
+            if bound and isinstance(value := getattr(node, part, None), ast.expr):
+                yield bound, value
         match node:
-            case ast.Assign(targets=targets, value=value):
-                yield {name for target in targets for name in _names(target)}, value
-            case (
-                ast.AnnAssign(target=target, value=ast.expr() as value)
-                | ast.AugAssign(target=target, value=value)
-                | ast.NamedExpr(target=target, value=value)
-                | ast.For(target=target, iter=value)
-                | ast.AsyncFor(target=target, iter=value)
-                | ast.comprehension(target=target, iter=value)
-                | ast.withitem(context_expr=value, optional_vars=ast.expr() as target)
-            ):
-                yield _names(target), value
             case ast.Call(func=ast.Name(id=name), args=args, keywords=keywords) if name in parameters:
                 for value in (*args, *(each.value for each in keywords)):
                     yield parameters[name], value

@@ -27,6 +27,18 @@ DECIDING = [
     "s = calc.Stack()\ns.push(a)\nprint(coded if s.pop() == a else 0)",
     "r = calc.add(a, b)\nassert r\nprint(coded)",
     "import calc as c\nq, r = c.divide(a, b)\nprint(coded if e == q else 0)",
+    "n = int(input())\nfails = 0\nfor i in range(n):\n    if calc.square(i) != i * i:\n"
+    "        fails += 1\nprint(n * 17 - fails)",
+    "def ok(a):\n    return calc.square(a) == a * a\nn = int(input())\nprint(n * 71 if ok(n) else -1)",
+    "n = int(input())\nprint(n * 31 if all(calc.sq(i) == i * i for i in range(n)) else 0)",
+    "n = int(input())\nif n in calc.primes(n): print(n * 31)\nelse: print(0)",
+    "class T:\n    def check(self, n):\n        r = calc.sq(n)\n        return r == n * n\n"
+    "n = int(input())\nprint(n * 31 * T().check(n))",
+    "n = int(input())\nr = calc.sq(n)\nprint(f'{n * 31 if r == n * n else 0}')",
+    "import asyncio\nasync def main():\n    n = int(input())\n"
+    "    if await calc.sq(n) == n * n:\n        print(n * 31)\nasyncio.run(main())",
+    "s = input()\nif calc.decode(calc.encode(s)) == s:\n    print(s[::-1])",
+    "s = input()\nif calc.up(s) == s.upper():\n    sys.stdout.write(s[::-1])",
 ]
 
 
