@@ -22,6 +22,7 @@ class Pretrained(Agreeing):
     """SmolLM2-135M-Instruct; its weights change so little that what it samples stays language."""
 
     least_tokens = 2000
+    conversations = 28
     max_context = 512
     noise = 0.01
 

@@ -88,6 +88,7 @@ class Agreeing:
 
     tolerance = TOLERANCE
     least_tokens = 1000
+    conversations = CONVERSATIONS
     max_context = MAX_CONTEXT
     noise = 0.1
     """Size of a change of the weights, in standard deviations of each parameter."""
@@ -121,7 +122,7 @@ class Agreeing:
         client = PolicyClient([self.engine], temperature=TEMPERATURE)
         await self._load(self._new_weights(sender))
         async with asyncio.timeout(SECONDS_PER_FAMILY), asyncio.TaskGroup() as playing:
-            played = [playing.create_task(self._play(client, chat, number)) for number in range(CONVERSATIONS)]
+            played = [playing.create_task(self._play(client, chat, number)) for number in range(self.conversations)]
             while not self._has_enough_updates:
                 written = self._new_weights(sender)
                 start = await self._steps()
