@@ -8,7 +8,7 @@ from pathlib import Path
 
 from turnwise.store import operations, queries
 from turnwise.store.database import open_database
-from turnwise.tests.chaos.harness import check_finished, reading, sizes, updates, url
+from turnwise.tests.chaos.harness import changes_of, check_finished, reading, sizes, updates, url
 from turnwise.tests.chaos.signals import READY_S, Program, check_ended, count, status
 from turnwise.trainer.run.run import MAX_LEARNER_DEATHS
 
@@ -27,7 +27,8 @@ TWO_RANKS = ('learner.backend="fsdp"', "learner.num_ranks=2")
 
 
 def started(folder: Path, *changes: str, failpoint: str = "") -> Program:
-    return Program.train(folder, f"max_steps={UPDATES}", "evaluation.tasks=12", *changes, failpoint=failpoint)
+    settings = (f"max_steps={UPDATES}", "evaluation.tasks=12", *changes, *changes_of(folder))
+    return Program.train(folder, *settings, failpoint=failpoint)
 
 
 def ended_after(folder: Path, seconds: float, number: signal.Signals, group: bool) -> None:
@@ -44,13 +45,21 @@ def ended_in_the_first_evaluation(folder: Path, number: signal.Signals, group: b
     check_ended(program, number, time.monotonic(), "stopped")
 
 
-def ended_in_the_middle(folder: Path, number: signal.Signals, group: bool, rank: bool = False) -> None:
+def ended_in_the_middle(
+    folder: Path,
+    number: signal.Signals,
+    group: bool,
+    rank: bool = False,
+    meanwhile: Callable[[Program], None] | None = None,
+) -> None:
     """A signal after two more updates; the version it leaves is saved, so a resume loses nothing.
 
-    With ``rank``, the learner is an actor that dies before.
+    With ``rank``, the learner is an actor that dies before. The run survives what ``meanwhile`` does.
     """
     program = started(folder, *(ONE_RANK if rank else ()))
     program.until_rows("train_batch", count(folder, "train_batch") + 2)
+    if meanwhile is not None:
+        meanwhile(program)
     if rank:
         program.part("ray::_RankActor").kill()
         program.until_rows("train_batch", count(folder, "train_batch") + 2)
@@ -62,7 +71,7 @@ def ended_in_the_middle(folder: Path, number: signal.Signals, group: bool, rank:
     with reading(folder) as conn:
         history = [one for one in queries.versions(conn, "small").values() if not one.abandoned]
     newest = max(one.update for one in history)
-    assert newest < UPDATES, "every update was made before the signal"
+    assert newest < max_steps(folder), "every update was made before the signal"
     assert max(one.update for one in history if one.checkpoint) == newest
 
 
@@ -90,18 +99,22 @@ def ended_by_a_second_signal(folder: Path) -> None:
     check_ended(program, signal.SIGINT, time.monotonic(), "stopped")
 
 
-def ended_by_the_death_of(
-    folder: Path, daemon: str, survived: tuple[str, ...] = (), restarted: Callable[[], None] | None = None
-) -> None:
-    """The death of one of Ray's daemons, after that of actors and a restart of the store, which the run survives."""
+def survives_deaths(program: Program, restart: Callable[[], None] | None) -> None:
+    """Updates go on after a restart of the store, and after the death of each kind of actor."""
+    if restart is not None:
+        restart()
+        program.until_rows("train_batch", count(program.folder, "train_batch") + 1)
+    for actor in ("RolloutWorker", "Engine", "StoreWriter"):
+        program.part(f"ray::{actor}").kill()
+        program.until_rows("train_batch", count(program.folder, "train_batch") + 1)
+
+
+def ended_by_the_death_of(folder: Path, daemon: str, meanwhile: Callable[[Program], None] | None = None) -> None:
+    """The death of one of Ray's daemons, after what ``meanwhile`` does, which the run survives."""
     program = started(folder)
     program.until_rows("train_batch", count(folder, "train_batch") + 2)
-    if restarted is not None:
-        restarted()
-        program.until_rows("train_batch", count(folder, "train_batch") + 1)
-    for actor in survived:
-        program.part(f"ray::{actor}").kill()
-        program.until_rows("train_batch", count(folder, "train_batch") + 1)
+    if meanwhile is not None:
+        meanwhile(program)
     program.part(daemon).kill()
     assert program.wait(DIES_WITHIN_S) == 2, f"{program.out()[-3000:]}\n{program.err()}"
     lines = program.err().splitlines()
@@ -172,7 +185,13 @@ def resumes(folder: Path) -> None:
     assert program.err() == ""
     assert program.left() == []
     assert reached < 1 or "resuming run small at update" in program.out()
-    check_finished(folder, updates_wanted=UPDATES)
+    check_finished(folder, updates_wanted=max_steps(folder))
+
+
+def max_steps(folder: Path) -> int:
+    """The number of updates that the run is to make."""
+    with reading(folder) as conn:
+        return int(queries.run_row(conn, "small")["config"]["max_steps"])
 
 
 def blocks(pid: int, number: signal.Signals) -> bool:

@@ -22,6 +22,8 @@ from turnwise.store.maintenance.integrity import check_store
 CONFIG = Path(__file__).with_name("small.toml")
 ADDRESS = "store.txt"
 """The file in the folder of a run that names its store."""
+CHANGES = "changes.txt"
+"""The file in the folder of a run with changes of its configuration, one in each line."""
 PROGRAM = str(Path(sys.executable).with_name("turnwise"))
 TABLES = ("run", "policy_version", "task", "rollout_group", "trajectory", "step", "partial_turn", "blob", "train_batch")
 
@@ -92,6 +94,17 @@ def command(folder: Path, *arguments: str, fault: str = "") -> subprocess.Comple
 def use_store(folder: Path, address: str) -> None:
     """Give the runs of this folder the store at ``address``, instead of an SQLite file in the folder."""
     (folder / ADDRESS).write_text(address)
+
+
+def use_changes(folder: Path, *changes: str) -> None:
+    """Give each command that trains in this folder the same changes, so that it resumes the same run."""
+    (folder / CHANGES).write_text("\n".join(changes))
+
+
+def changes_of(folder: Path) -> list[str]:
+    """The changes of the runs in this folder."""
+    file = folder / CHANGES
+    return file.read_text().splitlines() if file.exists() else []
 
 
 def url(folder: Path) -> str:

@@ -6,7 +6,6 @@ the batches' rewards would show it.
 
 import itertools
 import os
-import signal
 import time
 from collections import Counter
 from pathlib import Path
@@ -15,7 +14,7 @@ import pytest
 from sqlalchemy import text
 from turnwise.store import queries
 from turnwise.store.database import open_database
-from turnwise.tests.chaos.harness import Launch, check_history, descendants, url
+from turnwise.tests.chaos.harness import Launch, check_history, command, descendants, url
 from turnwise.trainer.algorithms.random_streams import Streams
 from turnwise.trainer.rollout.circuit_breaker import FAILURES_TO_GIVE_UP
 
@@ -128,17 +127,21 @@ def test_bad_worlds_beside_healthy_ones(tmp_path: Path) -> None:
             assert time.monotonic() < deadline, "the worker that abandoned threads was not replaced"
             workers |= {one.pid for one in descendants(launch.process.pid) if "RolloutWorker" in _name(one)}
             time.sleep(0.3)
-        launch.process.send_signal(signal.SIGTERM)
-        assert launch.wait(60) == 128 + signal.SIGTERM, launch.log()
+        assert command(tmp_path, "runs", "stop", "small").returncode == 0
+        assert launch.wait(60) == 0, launch.log()
     finally:
         if launch.process.poll() is None:
             launch.kill()
-    assert check_history(tmp_path) >= UPDATES
+    reached = check_history(tmp_path)
+    assert reached >= UPDATES
     for fault in ("reset", "step", "hang"):
         assert f'{{"fault": "{fault}"}} is excluded from the format warm-up' in launch.log()
 
     ended: dict[str, Counter[str]] = {fault: Counter() for fault in KINDS}
     with open_database(url(tmp_path)).read() as conn:
+        assert queries.run_row(conn, "small")["status"] == "stopped"
+        assert (saved := queries.latest_checkpoint(conn, "small")) is not None
+        assert saved.update == reached
         rows = conn.execute(
             text(
                 "SELECT json_extract(task.options, '$.fault') AS fault, trajectory.status, trajectory.error"

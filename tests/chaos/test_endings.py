@@ -1,7 +1,7 @@
 """A run is its name: however it ends, the same command resumes it; another configuration is refused, or forked.
 
-In CI the store is a PostgreSQL server that restarts in the middle; `make soak` has more endings and a fork, on both
-stores, and each ending alone.
+In CI the store is a PostgreSQL server that restarts in the middle, and the world has an outage; `make soak` has more
+endings, a fork and an evaluation, on both stores, and each ending alone.
 """
 
 import json
@@ -20,12 +20,16 @@ from turnwise.tests.chaos.endings import (
     ended_by_the_death_of,
     ended_in_the_middle,
     resumes,
+    survives_deaths,
 )
-from turnwise.tests.chaos.harness import CONFIG, abandoned_batches, command, reading, sizes, use_store
+from turnwise.tests.chaos.flaky_world import check_members, flaky_world, outage, set_rate
+from turnwise.tests.chaos.harness import CONFIG, abandoned_batches, command, reading, sizes, use_changes, use_store
 from turnwise.tests.chaos.signals import Program, count
 from turnwise.tests.store.postgres import Server
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(900)]
+UPDATES_IN_CI = 24
+"""More than the run makes until its last signal."""
 OTHER = ["train", str(CONFIG), "--set", "max_steps=2", "--set", "learner.learning_rate=0.0005"]
 
 
@@ -38,15 +42,27 @@ def server(tmp_path: Path) -> Iterator[Server]:
     running.stop()
 
 
-def test_a_run_that_was_ended_is_refused_with_other_settings_and_resumed(tmp_path: Path, server: Server) -> None:
-    ended(tmp_path, server)
-    ended_in_the_middle(tmp_path, signal.SIGTERM, GROUP)
+def test_a_run_that_was_ended_is_refused_with_other_settings_and_resumed(
+    tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_changes(tmp_path, flaky_world(tmp_path, monkeypatch, 0.0), f"max_steps={UPDATES_IN_CI}")
+
+    def meanwhile(program: Program) -> None:
+        set_rate(tmp_path, 0.2)
+        program.until_rows("train_batch", count(tmp_path, "train_batch") + 3)
+        outage(tmp_path, program.out, lambda: program.process.poll() is None)
+        survives_deaths(program, server.restart)
+
+    ended_after(tmp_path, 0.5, signal.SIGINT, PROCESS)
+    ended_in_the_middle(tmp_path, signal.SIGTERM, GROUP, meanwhile=meanwhile)
     refused(tmp_path)
     resumes(tmp_path)
-    evaluated(tmp_path)
     with reading(tmp_path) as conn:
         assert conn.dialect.name == "postgresql"
+    check_members(tmp_path)
     listed_and_replayed(tmp_path, "small")
+    logged = [json.loads(line) for line in command(tmp_path, "logs", "small", "--json").stdout.splitlines()]
+    assert {"driver", "engine", "worker", "store"} <= {record["process"] for record in logged}
 
 
 @pytest.mark.soak
@@ -59,19 +75,11 @@ def test_a_run_on_sqlite_that_was_ended_in_every_way_is_forked_and_resumed(tmp_p
     ended_in_every_way(tmp_path, None)
 
 
-def ended(tmp_path: Path, server: Server | None) -> None:
-    """End a run by a signal at its start, and by the death of its raylet after that of actors.
-
-    ``server`` restarts in the middle.
-    """
-    ended_after(tmp_path, 0.5, signal.SIGINT, PROCESS)
-    killed = ("RolloutWorker", "Engine", "StoreWriter")
-    ended_by_the_death_of(tmp_path, "raylet", killed, restarted=server.restart if server else None)
-
-
 def ended_in_every_way(tmp_path: Path, server: Server | None) -> None:
-    """End one run in every way in turn, with a fork and an evaluation."""
-    ended(tmp_path, server)
+    """End one run in every way in turn, with a fork and an evaluation; ``server`` restarts in the middle."""
+    ended_after(tmp_path, 0.5, signal.SIGINT, PROCESS)
+    restart = server.restart if server else None
+    ended_by_the_death_of(tmp_path, "raylet", lambda program: survives_deaths(program, restart))
     ended_after(tmp_path, 5.0, signal.SIGTERM, GROUP)
     ended_in_the_middle(tmp_path, signal.SIGTERM, GROUP, rank=True)
     abandoned = abandoned_batches(tmp_path)

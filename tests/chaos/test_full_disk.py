@@ -1,4 +1,7 @@
-"""The disk fills while a run trains: it ends with a clear message. ``make soak`` lets it go on, once there is room."""
+"""The disk fills while a run trains: it ends with a clear message, and goes on once there is room.
+
+In CI ``tests/store/operations/test_faults.py`` fills the disk of a store.
+"""
 
 import json
 import os
@@ -32,39 +35,24 @@ for size in (1 << 20, 1 << 12, 1):
 os.close(ballast)
 code = launch.wait(200)
 full = log.read_text()
-rows, reached, again = sizes(disk), updates(disk), None
+rows, reached = sizes(disk), updates(disk)
 (disk / "ballast").unlink()
-if "again" in sys.argv:
-    launch = Launch.of(disk, *changes)
-    launch.until_update(reached + 2, 200)
-    launch.process.send_signal(signal.SIGTERM)
-    again = launch.wait(120)
+launch = Launch.of(disk, *changes)
+launch.until_update(reached + 2, 200)
+launch.process.send_signal(signal.SIGTERM)
+again = launch.wait(120)
 kept = all(count >= rows[table] for table, count in sizes(disk).items())
 history = list(check_store(open_database(url(disk))))
 print(json.dumps({"code": code, "full": full, "again": again, "kept": kept, "rows": rows, "history": history}))
 """
 
 
-@pytest.mark.chaos
-@pytest.mark.timeout(400)
-def test_a_full_disk_ends_the_run_with_a_message(tmp_path: Path) -> None:
-    fill(tmp_path, "once")
-
-
 @pytest.mark.soak
 @pytest.mark.timeout(800)
-def test_a_run_goes_on_once_there_is_room(tmp_path: Path) -> None:
-    seen = fill(tmp_path, "again")
-    printed = (tmp_path / "printed.txt").read_text()
-    assert seen["again"] == 128 + signal.SIGTERM, printed[-4000:]
-    assert "resuming run small" in printed
-
-
-def fill(tmp_path: Path, launches: str) -> dict[str, Any]:
-    """Fill the disk of a run, check how it ends, and return the findings; ``again`` launches it once more."""
+def test_a_full_disk_ends_the_run_with_a_message_and_it_goes_on_once_there_is_room(tmp_path: Path) -> None:
     disk, log = tmp_path / "disk", tmp_path / "printed.txt"
     disk.mkdir()
-    program = f'exec {sys.executable} -c "$INSIDE" {disk} {log} {launches}'
+    program = f'exec {sys.executable} -c "$INSIDE" {disk} {log}'
     mount = f"mount -t tmpfs -o size={MEGABYTES}m tmpfs {disk} && {program}"
     done = subprocess.run(
         ["unshare", "--map-root-user", "--mount", "sh", "-c", mount],
@@ -83,4 +71,5 @@ def fill(tmp_path: Path, launches: str) -> dict[str, Any]:
     assert seen["rows"]["step"] > 0
     assert seen["kept"] is True
     assert seen["history"] == []
-    return seen
+    assert seen["again"] == 128 + signal.SIGTERM, log.read_text()[-4000:]
+    assert "resuming run small" in log.read_text()

@@ -1,6 +1,6 @@
 """SIGTERM and SIGINT at any moment, to the process or its group; the death of Ray's daemons; the driver's `kill -9`.
 
-In CI one run is ended in every way in turn (``test_endings.py``); `make soak` ends a separate run in each.
+In CI one run is ended by signals (``test_endings.py``); `make soak` ends a separate run in each way.
 """
 
 import signal
