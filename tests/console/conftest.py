@@ -1,5 +1,6 @@
 """A real store with a run, and the command line called as a user calls it."""
 
+import shutil
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -46,10 +47,17 @@ def turnwise(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> str:
+def store(tmp_path: Path, stored: Path) -> str:
     """Return the URL of a store with one run of two trajectories; the second one contains escape sequences."""
-    url = f"sqlite:///{tmp_path}/turnwise.db"
-    database = open_database(url, create=True)
+    shutil.copytree(stored, tmp_path, dirs_exist_ok=True)
+    return f"sqlite:///{tmp_path}/turnwise.db"
+
+
+@pytest.fixture(scope="session")
+def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with the store that each test gets a copy of."""
+    folder = tmp_path_factory.mktemp("stored")
+    database = open_database(f"sqlite:///{folder}/turnwise.db", create=True)
     task = make_task(ENV, seed=5)
     group = Group("g1", "demo", task, Horizon(12, 8, 96, 256), 2)
     with database.transaction() as tx:
@@ -69,4 +77,4 @@ def store(tmp_path: Path) -> str:
                 tx, trajectory=name, status=Status.TRUNCATED, reward=reward, success=False, final_observation=str(after)
             )
     database.close()
-    return url
+    return folder
