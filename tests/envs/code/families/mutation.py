@@ -57,6 +57,7 @@ class Mutant:
     """One change of one file of a solution. ``before`` and ``after`` are its lines, with every noun as ``noun``."""
 
     family: str
+    task: str
     path: str
     source: bytes
     before: str
@@ -71,6 +72,7 @@ class Mutant:
         """Return whether the record holds a reason for which this mutant breaks no rule of its instruction."""
         return any(
             re.fullmatch(entry["family"], self.family)
+            and re.fullmatch(entry.get("task", ".*"), self.task)
             and re.fullmatch(entry["before"], self.before)
             and re.fullmatch(entry["after"], self.after)
             for entry in equivalents()
@@ -79,7 +81,10 @@ class Mutant:
 
 @cache
 def equivalents() -> tuple[dict[str, str], ...]:
-    """Return the record of equivalent mutants: family, patterns of the lines before and after, and the reason."""
+    """Return the record of equivalent mutants: family, patterns of the lines before and after, and the reason.
+
+    An entry with a ``task`` holds for the tasks of that name alone.
+    """
     return tuple(tomllib.loads(EQUIVALENT.read_text())["mutant"])
 
 
@@ -91,9 +96,8 @@ def mutants(task: CodeTask) -> list[Mutant]:
         for mutated in _mutated_python(text) if path.endswith(".py") else _mutated_text(text):
             if mutated != text:
                 before, after = _difference(text, mutated)
-                found.setdefault(
-                    (path, mutated.encode()), Mutant(family, path, mutated.encode(), _plain(before), _plain(after))
-                )
+                mutant = Mutant(family, task.name, path, mutated.encode(), _plain(before), _plain(after))
+                found.setdefault((path, mutated.encode()), mutant)
     return list(found.values())
 
 

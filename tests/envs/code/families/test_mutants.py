@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from turnwise.envs.code.families import FAMILIES, draw
+from turnwise.envs.code.families import FAMILIES, SPLITS, draw
 from turnwise.tests.envs.code.families.mutation import equivalents, mutants
 from turnwise.tests.envs.code.families.test_wrong_solutions import passes
 
@@ -40,17 +40,19 @@ def test_mutants_are_small_changes_of_the_solution() -> None:
 
 
 @cache
-def lines(family: str, seed: int) -> list[tuple[str, str]]:
-    return [(mutant.before, mutant.after) for mutant in mutants(draw(seed, "train", family))]
+def lines(family: str, seed: int) -> list[tuple[str, str, str]]:
+    return [(mutant.task, mutant.before, mutant.after) for mutant in mutants(draw(seed, SPLITS[seed % 2], family))]
 
 
 @pytest.mark.parametrize("number", range(len(equivalents())))
 def test_an_entry_of_the_record_is_a_mutant(number: int) -> None:
     entry = equivalents()[number]
     assert any(
-        re.fullmatch(entry["before"], before) and re.fullmatch(entry["after"], after)
+        re.fullmatch(entry.get("task", ".*"), task)
+        and re.fullmatch(entry["before"], before)
+        and re.fullmatch(entry["after"], after)
         for family in FAMILIES
         if re.fullmatch(entry["family"], family)
         for seed in range(8)
-        for before, after in lines(family, seed)
+        for task, before, after in lines(family, seed)
     )
