@@ -1,4 +1,7 @@
-"""Environments that start and end processes neither stop nor hang a command, and leave no process behind."""
+"""Environments that start and end processes neither stop nor hang a command, and leave no process behind.
+
+`make soak` adds a whole run with all of them.
+"""
 
 import json
 import os
@@ -69,6 +72,7 @@ tasks = 8
 """
 
 
+@pytest.mark.soak
 def test_a_run_survives_its_environments(tmp_path: Path) -> None:
     """They start processes, and set timers, and change the folder, variables, umask and limits."""
     here, elsewhere = tmp_path / "here", tmp_path / "elsewhere"

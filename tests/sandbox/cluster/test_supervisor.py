@@ -1,6 +1,6 @@
 """Leases across several Ray nodes on one machine, while a node joins and another is lost.
 
-`make soak` repeats the case of a killed worker with the backend `local`.
+`make soak` adds a killed node actor, which CI kills in a whole run, and a killed worker with the backend `local`.
 """
 
 import asyncio
@@ -120,6 +120,7 @@ def test_leases_span_nodes_wait_in_order_and_survive_a_lost_node(cluster: Any) -
     asyncio.run(main())
 
 
+@pytest.mark.soak
 def test_killed_node_actor_restarts_without_its_old_sandboxes(cluster: Any) -> None:
     import ray
 

@@ -1,4 +1,4 @@
-"""``check_engine.py`` checks engines on a CPU, and reports a missing GPU and a missing vLLM."""
+"""``check_engine.py`` checks engines on a CPU (`make soak`), and reports a missing GPU and a missing vLLM."""
 
 import json
 import os
@@ -18,6 +18,7 @@ def run(*arguments: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=280, check=False)
 
 
+@pytest.mark.soak
 @pytest.mark.slow
 def test_engines_are_checked_on_a_cpu() -> None:
     done = run("--device", "cpu")

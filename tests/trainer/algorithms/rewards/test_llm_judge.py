@@ -1,4 +1,7 @@
-"""Rewards from an LLM judge: only a strict verdict counts, and a failure of the judge removes the member."""
+"""Rewards from an LLM judge: only a strict verdict counts, and a failure of the judge removes the member.
+
+`make soak` adds a judge that is a local vLLM; in CI the judge is an HTTP server without a model.
+"""
 
 import json
 import math
@@ -16,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from turnwise.agents.tiny_model import new_model
 from turnwise.records import Group, GroupState, Horizon, Status, Step, Task, Trajectory
-from turnwise.tests.agents.servers import Counter, serving
+from turnwise.tests.agents.servers import Counter, scripted, serving
 from turnwise.trainer.algorithms.rewards.llm_judge import (
     MAX_EPISODE_CHARS,
     LLMJudge,
@@ -79,7 +82,7 @@ def healthy(url: str) -> bool:
         return False
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_a_local_vllm_judges_every_member(server: str) -> None:
     judge = LLMJudge(url=server, model="judge", rubric="Was it done?", weight=2.0)
     of = group(0.5, -1.0, 0.0)
@@ -89,9 +92,19 @@ def test_a_local_vllm_judges_every_member(server: str) -> None:
     assert all(one in (0.5, 1.0, 1.5, 2.0) for one in gained)
 
 
-@pytest.mark.slow
-def test_a_request_that_the_server_rejects_gives_no_score(server: str) -> None:
-    judge = LLMJudge(url=server, model="another", rubric="x", max_retries=0)
+@pytest.mark.soak
+def test_a_request_that_a_local_vllm_rejects_gives_no_score(server: str) -> None:
+    assert_rejected(server)
+
+
+def test_a_request_that_the_server_rejects_gives_no_score() -> None:
+    absent = {"error": {"message": "The model `another` does not exist.", "type": "NotFoundError", "code": 404}}
+    with scripted(lambda *_: (404, {"Content-Type": "application/json"}, json.dumps(absent).encode())) as url:
+        assert_rejected(url)
+
+
+def assert_rejected(url: str) -> None:
+    judge = LLMJudge(url=url, model="another", rubric="x", max_retries=0)
     of = group(0.5, 1.0)
     answers = judge(of, rewards(of))
     assert [one.rewards for one in answers] == [None, None]
