@@ -23,6 +23,7 @@ from turnwise.store.database import Database, open_database
 from turnwise.store.run_store import RunStore
 from turnwise.store.writing.client import Send, StoreClient
 from turnwise.store.writing.writer import Writer
+from turnwise.tests.store.template import sqlite_store
 
 SITE = "turnwise/TextSite-v0"
 HORIZON = Horizon(max_turns=6, max_tokens_per_turn=8, max_tokens_per_episode=64, max_context=512)
@@ -126,7 +127,7 @@ def on_stage(tmp_path: Path, scenario: Callable[[Stage], Awaitable[Any]]) -> Any
     """Run a scenario on a new SQLite store; its timeout is 60 s."""
 
     async def bounded() -> Any:
-        database = open_database(f"sqlite:///{tmp_path}/turnwise.db", create=True)
+        database = open_database(sqlite_store(tmp_path))
         writer = Writer(database)
         try:
             async with asyncio.timeout(60):

@@ -7,6 +7,7 @@ import pytest
 from turnwise.store.database import Database, open_database, upgrade
 from turnwise.store.writing.writer import Writer
 from turnwise.tests.store.postgres import Server
+from turnwise.tests.store.template import sqlite_store
 
 
 @pytest.fixture(scope="session")
@@ -42,9 +43,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 def new_store(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """Return the URL of a new store on the database that the request's parameter names."""
     if request.param == "sqlite":
-        address = f"sqlite:///{tmp_path}/turnwise.db"
-        upgrade(address)
-        return address
+        return sqlite_store(tmp_path)
     server: Server = request.getfixturevalue("server")
     return f"{server.url(server.create(request.getfixturevalue('template')))}&blobs={tmp_path}/turnwise.blobs"
 

@@ -16,6 +16,7 @@ from turnwise.store.database import Database, open_database
 from turnwise.store.errors import RunHeld, StoreUnavailable
 from turnwise.store.run_lock import LOCK, Driver, _key, driver_of, hold_evaluation, hold_run, run_folder
 from turnwise.tests.store.postgres import Server
+from turnwise.tests.store.template import sqlite_store
 
 DRIVER = """
 import sys
@@ -50,7 +51,7 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def sqlite(tmp_path: Path) -> Iterator[Database]:
-    opened = open_database(f"sqlite:///{tmp_path}/turnwise.db", create=True)
+    opened = open_database(sqlite_store(tmp_path))
     yield opened
     opened.close()
 

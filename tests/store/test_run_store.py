@@ -26,11 +26,12 @@ from turnwise.store.schema import run
 from turnwise.store.writing.client import StoreClient
 from turnwise.store.writing.writer import Answer, Writer
 from turnwise.tests.store.making import call, create_run, group, play
+from turnwise.tests.store.template import sqlite_store
 
 
 @pytest.fixture
 def local(tmp_path: Path) -> Database:
-    database = open_database(f"sqlite:///{tmp_path}/turnwise.db", create=True)
+    database = open_database(sqlite_store(tmp_path))
     create_run(database)
     call(database, "open_group", group=group())
     return database

@@ -22,6 +22,7 @@ from turnwise.store.maintenance.integrity import check_store
 from turnwise.store.queries.reuse import newest_demonstrations
 from turnwise.tests.store.exchange.making import LAST_HASH, episode, make_id, plain
 from turnwise.tests.store.making import call, create_run, group, play_group, prune, start, trajectory
+from turnwise.tests.store.template import sqlite_store
 
 
 def imported(database: Database, *episodes: Episode, run: str = "import-x", **config: Any) -> Imported:
@@ -34,7 +35,7 @@ def stored(database: Database, **filters: Any) -> list[Episode]:
 
 @pytest.fixture
 def home(tmp_path: Path) -> Iterator[Database]:
-    opened = open_database(f"sqlite:///{tmp_path}/turnwise.db", create=True)
+    opened = open_database(sqlite_store(tmp_path))
     yield opened
     opened.close()
 

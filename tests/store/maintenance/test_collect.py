@@ -21,6 +21,7 @@ from turnwise.store.schema import blob, step, step_image, trajectory
 from turnwise.tests.store.content.sealing import reseal
 from turnwise.tests.store.maintenance.populated import play_illustrated, populate
 from turnwise.tests.store.making import call, create_run, items, play_group, play_scored, start, states, train
+from turnwise.tests.store.template import sqlite_store
 
 EVERYTHING = RetentionPolicy(keep_versions=1, keep_successes=False, grace_s=0)
 
@@ -28,7 +29,7 @@ EVERYTHING = RetentionPolicy(keep_versions=1, keep_successes=False, grace_s=0)
 @pytest.fixture
 def plain(tmp_path: Path) -> Iterator[Database]:
     """Yield a new SQLite store, for what does not depend on the database."""
-    with closing(open_database(f"sqlite:///{tmp_path}/turnwise.db", create=True)) as opened:
+    with closing(open_database(sqlite_store(tmp_path))) as opened:
         yield opened
 
 

@@ -15,6 +15,7 @@ from turnwise.store.database import Database, open_database
 from turnwise.store.errors import StoreConflict
 from turnwise.store.queries.reward_sets import Returns
 from turnwise.tests.store.making import contents, play_scored, prune, start
+from turnwise.tests.store.template import sqlite_store
 from turnwise.trainer.algorithms.groups import PerTurn, Shaped
 from turnwise.trainer.algorithms.rewards.base import RewardShaper
 from turnwise.trainer.algorithms.rewards.turn_penalty import TurnPenalty
@@ -56,7 +57,7 @@ class Compares(Script):
 @pytest.fixture
 def database(tmp_path: Path) -> Iterator[Database]:
     """Yield a store with three groups of two members of one turn, with the returns 0 and 1."""
-    opened = open_database(f"sqlite:///{tmp_path}/turnwise.db", create=True)
+    opened = open_database(sqlite_store(tmp_path))
     start(opened)
     for number, name in enumerate("abc"):
         play_scored(opened, name, number, [0.0, 1.0])

@@ -21,6 +21,7 @@ from turnwise.store.run_store import RunStore
 from turnwise.store.writing.client import StoreClient
 from turnwise.store.writing.writer import Writer
 from turnwise.tests.store.making import call, create_run
+from turnwise.tests.store.template import sqlite_store
 from turnwise.trainer.algorithms.random_streams import Streams
 from turnwise.trainer.config.loading import parse_config
 from turnwise.trainer.config.schema import RunConfig
@@ -57,7 +58,7 @@ def model(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def database(tmp_path: Path) -> Iterator[Database]:
-    opened = open_database(f"sqlite:///{tmp_path}/turnwise.db", create=True)
+    opened = open_database(sqlite_store(tmp_path))
     yield opened
     opened.close()
 

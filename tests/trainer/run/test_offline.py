@@ -21,6 +21,7 @@ from turnwise.store.errors import NotFound
 from turnwise.store.schema import batch_group, batch_item, no_of, rollout_group, trajectory
 from turnwise.store.schema import run as run_table
 from turnwise.tests.store.making import contents, play_scored, prune, start
+from turnwise.tests.store.template import sqlite_store
 from turnwise.trainer.algorithms.rewards.checker import Checker
 from turnwise.trainer.config.errors import ConfigError
 from turnwise.trainer.config.loading import parse_config
@@ -59,8 +60,8 @@ train(parse_config(json.loads(sys.argv[1])), store_url=sys.argv[2])
 @pytest.fixture
 def url(tmp_path: Path) -> str:
     """Return a store with run ``r`` of seven scored groups, one of them of equal returns."""
-    address = f"sqlite:///{tmp_path}/turnwise.db"
-    database = open_database(address, create=True)
+    address = sqlite_store(tmp_path)
+    database = open_database(address)
     start(database)
     for number, name in enumerate(NAMES):
         play_scored(database, name, number, [0.0, 0.0 if name == "c" else 1.0, 0.5 * (name != "c")])

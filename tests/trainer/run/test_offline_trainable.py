@@ -15,6 +15,7 @@ from turnwise.store.database import Database, open_database
 from turnwise.store.operations import OPERATIONS, Score
 from turnwise.tests.envs.code.small_task import TOML, small_task
 from turnwise.tests.store.making import call, group, play, start
+from turnwise.tests.store.template import sqlite_store
 from turnwise.trainer.config.loading import parse_config
 from turnwise.trainer.run.offline.trainable import refuse_forgeable
 from turnwise.trainer.run.run import train
@@ -32,7 +33,7 @@ SETTINGS: dict[str, Any] = {
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Callable[..., Database]]:
     """Return a function that stores one scored group of run ``r`` for an environment with options."""
-    database = open_database(f"sqlite:///{tmp_path}/turnwise.db", create=True)
+    database = open_database(sqlite_store(tmp_path))
     start(database)
 
     def make(env_id: str = CODE, **options: Any) -> Database:

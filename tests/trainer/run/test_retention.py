@@ -16,6 +16,7 @@ from turnwise.store.schema import trajectory
 from turnwise.store.writing.client import StoreClient
 from turnwise.store.writing.writer import Writer
 from turnwise.tests.store.making import call, play_group, start, train
+from turnwise.tests.store.template import sqlite_store
 from turnwise.trainer.run.retention import Retention
 
 POLICY = RetentionPolicy(keep_versions=1, keep_successes=False)
@@ -37,7 +38,7 @@ async def collect(database: Database, policy: RetentionPolicy) -> None:
 def test_a_policy_is_applied_in_the_background(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with closing(open_database(f"sqlite:///{tmp_path}/turnwise.db", create=True)) as database:
+    with closing(open_database(sqlite_store(tmp_path))) as database:
         start(database)
         for number in range(1, 4):
             play_group(database, f"g{number}", version=number - 1)

@@ -12,6 +12,7 @@ from turnwise.sandbox.errors import NoImage
 from turnwise.store import operations, queries
 from turnwise.store.database import open_database
 from turnwise.tests.store.making import create_run
+from turnwise.tests.store.template import sqlite_store
 from turnwise.tests.trainer.planning.planned_runs import run_config
 from turnwise.trainer.config.loading import parse_config
 from turnwise.trainer.learner.errors import RankFailed, RanksLate
@@ -72,7 +73,7 @@ def drive(
     dying = Dying(deaths, failure)
     notes: list[Any] = []
     monkeypatch.setattr(run, "Run", dying)
-    database = open_database(f"sqlite:///{folder}/turnwise.db", create=True)
+    database = open_database(sqlite_store(folder))
     create_run(database, "planned")
     if stops:
         with database.transaction() as tx:

@@ -8,12 +8,13 @@ from turnwise.records import ScoredGroup
 from turnwise.store.database import Database, open_database
 from turnwise.store.queries import RunReader
 from turnwise.tests.store.making import start
+from turnwise.tests.store.template import sqlite_store
 
 
 @contextmanager
 def replay_store(folder: Path) -> Iterator[tuple[Database, RunReader]]:
     """Yield a new SQLite store with run ``r`` and its first version, and the reader of that run."""
-    database = open_database(f"sqlite:///{folder}/turnwise.db", create=True)
+    database = open_database(sqlite_store(folder))
     start(database)
     yield database, RunReader("r", database)
     database.close()
