@@ -136,8 +136,14 @@ LIMITED = [
 ]
 
 
-@pytest.mark.parametrize(("error", "headers", "least_s"), LIMITED)
-@pytest.mark.parametrize("in_list", [False, True])
+@pytest.mark.parametrize(
+    ("error", "headers", "least_s", "in_list"),
+    [
+        *((*one, False) for one in LIMITED),
+        (*LIMITED[0], True),
+        *(pytest.param(*one, True, marks=pytest.mark.soak) for one in LIMITED[1:]),
+    ],
+)
 def test_a_limit_per_minute_is_waited_for_although_it_mentions_payment(
     error: dict[str, Any], headers: dict[str, str], least_s: float, in_list: bool
 ) -> None:

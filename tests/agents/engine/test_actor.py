@@ -157,7 +157,7 @@ def test_it_agrees_with_the_learner_through_updates_in_flight_by_each_transport(
 ) -> None:
     network = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32)
     for way in ("shm", "collective"):
-        snapshots, sampled = run(play(network, engine, way))
+        snapshots, sampled = run(play(network, engine, way, sessions=10))
         check(network, snapshots, sampled)
 
 

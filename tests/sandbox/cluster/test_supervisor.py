@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from turnwise.sandbox import ExecResult, SandboxLease, SandboxSpec
 from turnwise.sandbox.cluster import client
+from turnwise.sandbox.cluster import supervisor as supervising
 from turnwise.sandbox.cluster.client import ClusterProvider
 from turnwise.sandbox.cluster.settings import SandboxSettings
 from turnwise.sandbox.cluster.supervisor import NodeSupervisor
@@ -38,13 +39,21 @@ def cluster() -> Iterator[Any]:
     # Tests of this process that need another Ray instance start it again.
     shut_ray_down()
     start_fewer_processes()
-    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "object_store_memory": 80 << 20})
+    # A node that refuses the connection is dead after five checks; one that is only slow has 10 s for each.
+    checks = {"health_check_period_ms": 500}
+    size = {"num_cpus": 1, "object_store_memory": 80 << 20}
+    made = Cluster(initialize_head=True, head_node_args={**size, "_system_config": checks})
     for _ in range(NODES - 1):
-        made.add_node(num_cpus=1, object_store_memory=80 << 20)
+        made.add_node(**size)
     ray.init(address=made.address, log_to_driver=False, logging_level="ERROR", configure_logging=False)
     yield made
     shut_ray_down()
     made.shutdown()
+
+
+@pytest.fixture(autouse=True)
+def _frequent_polls(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervising, "NODE_POLL_INTERVAL_S", 0.2)
 
 
 def lease_all(provider: ClusterProvider, count: int) -> list[SandboxLease]:
@@ -158,6 +167,9 @@ def test_killed_worker_releases_its_leases_on_its_own_node(cluster: Any, backend
             return self.sandbox.exec(["cat"], timeout_s=10, stdin=b"a frame\n").stdout
 
     async def main() -> None:
+        async with asyncio.timeout(TIMEOUT_S):
+            while len(supervising.alive_nodes()) > NODES:  # until Ray notices the node that an earlier test removed
+                await asyncio.sleep(0.1)
         supervisor = NodeSupervisor(f"near-{backend}", SandboxSettings(backend=backend, max_per_node=PER_NODE, warm=0))
         supervisor.open()
         try:

@@ -79,7 +79,7 @@ def large_extras(row: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (many_steps, "a row needs too much memory"),
+        pytest.param(many_steps, "a row needs too much memory", marks=pytest.mark.soak),
         pytest.param(many_images, "a row needs too much memory", marks=pytest.mark.soak),
         pytest.param(large_extras, "a row needs too much memory", marks=pytest.mark.soak),
         (many_values, r"trajectory 1 has [\d,]+ values; the limit is 1,048,576"),

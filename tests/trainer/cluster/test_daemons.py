@@ -1,4 +1,4 @@
-"""Ray's daemons and their agents end with the driver that started them; `make soak` also kills it as they start."""
+"""Ray's daemons and their agents end with the driver that started them; `make soak` also kills it, early and late."""
 
 import contextlib
 import signal
@@ -30,9 +30,8 @@ with SHUTDOWN.handled_by(lambda reason: None, lambda error: None):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "started", [pytest.param({"raylet"}, id="raylet", marks=pytest.mark.soak), pytest.param(AGENTS, id="agents")]
-)
+@pytest.mark.soak
+@pytest.mark.parametrize("started", [{"raylet"}, AGENTS], ids=["raylet", "agents"])
 def test_no_process_of_ray_outlives_a_killed_driver(started: set[str]) -> None:
     driver = subprocess.Popen(
         [sys.executable, "-c", DRIVER], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True

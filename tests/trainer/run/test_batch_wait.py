@@ -24,7 +24,7 @@ from turnwise.trainer.learner.update import UpdateStep
 from turnwise.trainer.rollout.circuit_breaker import FAILURES_TO_GIVE_UP
 from turnwise.trainer.rollout.dispatcher import Dispatcher
 from turnwise.trainer.run import batch_wait
-from turnwise.trainer.run.batch_wait import BatchWait
+from turnwise.trainer.run.batch_wait import MAX_FILTERED_BATCHES, BatchWait
 from turnwise.trainer.run.state import RunState
 
 
@@ -123,14 +123,15 @@ def keep_one_of(count: int, **rollout: Any) -> RunConfig:
 
 
 @pytest.mark.slow
-def test_a_run_in_which_one_of_a_hundred_groups_becomes_ready_trains(tmp_path: Path) -> None:
+@pytest.mark.parametrize("count", [3 * MAX_FILTERED_BATCHES, pytest.param(100, marks=pytest.mark.soak)])
+def test_a_run_in_which_one_of_many_groups_becomes_ready_trains(tmp_path: Path, count: int) -> None:
     async def scenario(stage: Stage) -> None:
         runner = stage.runner(oracle)
         try:
-            (batch,) = await next_batch(stage, keep_one_of(100), InProcess(runner))
+            (batch,) = await next_batch(stage, keep_one_of(count), InProcess(runner))
         finally:
             await runner.close()
-        assert batch.group.id == "r:99"
+        assert batch.group.id == f"r:{count - 1}"
 
     on_stage(tmp_path, scenario)
 
@@ -159,14 +160,14 @@ def test_each_group_that_becomes_ready_extends_the_wait(tmp_path: Path, monkeypa
 def test_the_wait_goes_on_while_episodes_end(tmp_path: Path) -> None:
     async def scenario(stage: Stage) -> None:
         stage.concurrency = {env_key(site()): 1}
-        runner = stage.runner(paced(0.9), replace(QUICK, group_s=2.0))
-        slow = config(rollout={"group_timeout_s": 2.0, "group_size": 6})
+        runner = stage.runner(paced(0.45), replace(QUICK, group_s=1.0))
+        slow = config(rollout={"group_timeout_s": 1.0, "group_size": 6})
         started = monotonic()
         try:
             (batch,) = await next_batch(stage, slow, InProcess(runner))
         finally:
             await runner.close()
-        assert monotonic() - started > 2 * 2.0
+        assert monotonic() - started > 2 * 1.0
         assert [one.status for one in batch.group.trajectories] == [Status.COMPLETED] * 6
 
     on_stage(tmp_path, scenario)

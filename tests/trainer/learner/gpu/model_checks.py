@@ -35,6 +35,8 @@ QWEN3_600M = {
     "max_position_embeddings": 40_960,
 }
 """The shapes of Qwen3-0.6B."""
+SMALL = {"num_hidden_layers": 1, "vocab_size": 1000, "hidden_size": 288, "intermediate_size": 576}
+"""The part of a model that a CPU checks."""
 PLAN_BOUNDS = 0.9, 1.6
 """The plan over the measured peak. The plan of a GPU leaves a tenth free, and must not be below the peak by more."""
 MISMATCH = 0.02
@@ -51,7 +53,7 @@ class ModelChecks:
         """Tokens per micro-batch."""
         self.updates = 5 if device == "cuda" else 3
         """The first two compile kernels and fill the allocator; the others are timed."""
-        self.changes: dict[str, Any] = {} if device == "cuda" else {"num_hidden_layers": 1, "vocab_size": 1000}
+        self.changes: dict[str, Any] = {} if device == "cuda" else {**SMALL}
 
     def smollm2(self) -> dict[str, float]:
         """All weights of a model with the shapes of SmolLM2-135M train in the planned memory."""
