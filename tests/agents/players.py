@@ -23,7 +23,7 @@ from turnwise.store.database import Database, open_database
 from turnwise.store.run_store import RunStore
 from turnwise.store.writing.client import Send, StoreClient
 from turnwise.store.writing.writer import Writer
-from turnwise.tests.store.template import sqlite_store
+from turnwise.tests.store.making import sqlite_store
 
 SITE = "turnwise/TextSite-v0"
 HORIZON = Horizon(max_turns=6, max_tokens_per_turn=8, max_tokens_per_episode=64, max_context=512)

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from turnwise.store.database import Database, open_database, upgrade
 from turnwise.store.writing.writer import Writer
+from turnwise.tests.store.making import sqlite_store
 from turnwise.tests.store.postgres import Server
-from turnwise.tests.store.template import sqlite_store
 
 
 @pytest.fixture(scope="session")

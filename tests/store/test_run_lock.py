@@ -15,8 +15,8 @@ from sqlalchemy import func, select
 from turnwise.store.database import Database, open_database
 from turnwise.store.errors import RunHeld, StoreUnavailable
 from turnwise.store.run_lock import LOCK, Driver, _key, driver_of, hold_evaluation, hold_run, run_folder
+from turnwise.tests.store.making import sqlite_store
 from turnwise.tests.store.postgres import Server
-from turnwise.tests.store.template import sqlite_store
 
 DRIVER = """
 import sys

@@ -25,8 +25,7 @@ from turnwise.store.run_store import RunStore
 from turnwise.store.schema import run
 from turnwise.store.writing.client import StoreClient
 from turnwise.store.writing.writer import Answer, Writer
-from turnwise.tests.store.making import call, create_run, group, play
-from turnwise.tests.store.template import sqlite_store
+from turnwise.tests.store.making import call, create_run, group, play, sqlite_store
 
 
 @pytest.fixture

@@ -21,8 +21,7 @@ from turnwise.store.exchange.parquet import read_parquet
 from turnwise.store.maintenance.integrity import check_store
 from turnwise.store.queries.reuse import newest_demonstrations
 from turnwise.tests.store.exchange.making import LAST_HASH, episode, make_id, plain
-from turnwise.tests.store.making import call, create_run, group, play_group, prune, start, trajectory
-from turnwise.tests.store.template import sqlite_store
+from turnwise.tests.store.making import call, create_run, group, play_group, prune, sqlite_store, start, trajectory
 
 
 def imported(database: Database, *episodes: Episode, run: str = "import-x", **config: Any) -> Imported:

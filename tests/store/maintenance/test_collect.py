@@ -20,8 +20,17 @@ from turnwise.store.queries import load_groups, load_trajectory
 from turnwise.store.schema import blob, step, step_image, trajectory
 from turnwise.tests.store.content.sealing import reseal
 from turnwise.tests.store.maintenance.populated import play_illustrated, populate
-from turnwise.tests.store.making import call, create_run, items, play_group, play_scored, start, states, train
-from turnwise.tests.store.template import sqlite_store
+from turnwise.tests.store.making import (
+    call,
+    create_run,
+    items,
+    play_group,
+    play_scored,
+    sqlite_store,
+    start,
+    states,
+    train,
+)
 
 EVERYTHING = RetentionPolicy(keep_versions=1, keep_successes=False, grace_s=0)
 

@@ -18,9 +18,8 @@ from turnwise.store.operations import BatchItem, Score
 from turnwise.store.queries import accounting, double_consumed, group_counts, latest_checkpoint, versions
 from turnwise.store.schema import batch_item, step
 from turnwise.store.schema import trajectory as heads
-from turnwise.tests.store.making import call, create_run, group, trajectory, turn
+from turnwise.tests.store.making import call, create_run, group, sqlite_store, trajectory, turn
 from turnwise.tests.store.postgres import Server
-from turnwise.tests.store.template import sqlite_store
 
 pytestmark = pytest.mark.slow
 

@@ -35,9 +35,8 @@ from turnwise.store.schema import (
     step_image,
 )
 from turnwise.store.schema import trajectory as trajectory_table
-from turnwise.tests.store.making import call, group, trajectory, turn
+from turnwise.tests.store.making import call, group, sqlite_store, trajectory, turn
 from turnwise.tests.store.postgres import Server
-from turnwise.tests.store.template import sqlite_store
 
 pytestmark = pytest.mark.slow
 

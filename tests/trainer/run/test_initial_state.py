@@ -20,8 +20,7 @@ from turnwise.store.run_lock import run_folder
 from turnwise.store.run_store import RunStore
 from turnwise.store.writing.client import StoreClient
 from turnwise.store.writing.writer import Writer
-from turnwise.tests.store.making import call, create_run
-from turnwise.tests.store.template import sqlite_store
+from turnwise.tests.store.making import call, create_run, sqlite_store
 from turnwise.trainer.algorithms.random_streams import Streams
 from turnwise.trainer.config.loading import parse_config
 from turnwise.trainer.config.schema import RunConfig

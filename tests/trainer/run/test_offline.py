@@ -20,8 +20,7 @@ from turnwise.store.database import Database, open_database
 from turnwise.store.errors import NotFound
 from turnwise.store.schema import batch_group, batch_item, no_of, rollout_group, trajectory
 from turnwise.store.schema import run as run_table
-from turnwise.tests.store.making import contents, play_scored, prune, start
-from turnwise.tests.store.template import sqlite_store
+from turnwise.tests.store.making import contents, play_scored, prune, sqlite_store, start
 from turnwise.trainer.algorithms.rewards.checker import Checker
 from turnwise.trainer.config.errors import ConfigError
 from turnwise.trainer.config.loading import parse_config

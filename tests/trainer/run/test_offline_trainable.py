@@ -14,8 +14,7 @@ from turnwise.store import queries
 from turnwise.store.database import Database, open_database
 from turnwise.store.operations import OPERATIONS, Score
 from turnwise.tests.envs.code.small_task import TOML, small_task
-from turnwise.tests.store.making import call, group, play, start
-from turnwise.tests.store.template import sqlite_store
+from turnwise.tests.store.making import call, group, play, sqlite_store, start
 from turnwise.trainer.config.loading import parse_config
 from turnwise.trainer.run.offline.trainable import refuse_forgeable
 from turnwise.trainer.run.run import train

@@ -15,8 +15,7 @@ from turnwise.store.run_store import RunStore
 from turnwise.store.schema import trajectory
 from turnwise.store.writing.client import StoreClient
 from turnwise.store.writing.writer import Writer
-from turnwise.tests.store.making import call, play_group, start, train
-from turnwise.tests.store.template import sqlite_store
+from turnwise.tests.store.making import call, play_group, sqlite_store, start, train
 from turnwise.trainer.run.retention import Retention
 
 POLICY = RetentionPolicy(keep_versions=1, keep_successes=False)

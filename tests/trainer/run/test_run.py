@@ -11,8 +11,7 @@ from turnwise.errors import TurnwiseError
 from turnwise.sandbox.errors import NoImage
 from turnwise.store import operations, queries
 from turnwise.store.database import open_database
-from turnwise.tests.store.making import create_run
-from turnwise.tests.store.template import sqlite_store
+from turnwise.tests.store.making import create_run, sqlite_store
 from turnwise.tests.trainer.planning.planned_runs import run_config
 from turnwise.trainer.config.loading import parse_config
 from turnwise.trainer.learner.errors import RankFailed, RanksLate

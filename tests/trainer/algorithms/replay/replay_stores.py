@@ -7,8 +7,7 @@ from pathlib import Path
 from turnwise.records import ScoredGroup
 from turnwise.store.database import Database, open_database
 from turnwise.store.queries import RunReader
-from turnwise.tests.store.making import start
-from turnwise.tests.store.template import sqlite_store
+from turnwise.tests.store.making import sqlite_store, start
 
 
 @contextmanager
