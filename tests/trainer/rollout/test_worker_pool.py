@@ -81,6 +81,27 @@ def test_a_worker_is_lost_by_a_playing_member_not_by_a_queued_one(ray: Any, monk
     asyncio.run(scenario())
 
 
+def test_a_worker_that_ray_ended_for_memory_is_lost_for_that_reason(ray: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error is injected; in `make soak` Ray ends a worker (``tests/trainer/cluster/test_short_memory.py``)."""
+
+    async def ended(*_: Any) -> None:
+        raise ray.exceptions.OutOfMemoryError("Ray killed it: see docs.ray.io")
+
+    monkeypatch.setattr(worker_pool, "_supervised", ended)
+    remote = ray.remote(Slow).options(num_cpus=0, max_concurrency=100)
+
+    async def scenario() -> None:
+        pool = WorkerPool(lambda _: remote.remote(0.0, 0.1, False), ["here"])
+        with pytest.raises(WorkerLost) as raised:
+            await pool.play(group(site()), [(0, 0)], TIMEOUT_S)
+        lost = "the rollout worker of group g was lost: its host ran short of memory, so Ray ended it"
+        assert str(raised.value) == lost
+        assert pool.replaced == 1
+        ray.kill(*pool.actors)  # it has not started yet, and holds nothing
+
+    asyncio.run(scenario())
+
+
 class Broken(Slow):
     """A worker of a node on which it cannot start."""
 

@@ -27,7 +27,7 @@ SMALL = {"num_cpus": 1, "object_store_memory": 80 << 20}
 
 @pytest.fixture(scope="module")
 def head() -> Iterator[Any]:
-    """Start a cluster of one node, which the tests share."""
+    """Start a cluster of one node for the run and one for sandboxes, which the tests share."""
     for name, value in (("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0"), ("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")):
         os.environ.setdefault(name, value)
     from ray.cluster_utils import Cluster
@@ -35,6 +35,7 @@ def head() -> Iterator[Any]:
     shut_ray_down()
     start_fewer_processes()
     started = Cluster(initialize_head=True, head_node_args=SMALL)
+    started.sandboxes = started.add_node(**SMALL, node_ip_address="127.0.0.2", labels={"turnwise": "sandboxes"})
     yield started
     started.shutdown()
 
@@ -43,13 +44,12 @@ def head() -> Iterator[Any]:
 def cluster(head: Any) -> Iterator[Any]:
     """A head, which the driver joins, and nodes that a test adds under other addresses of the loopback interface."""
     yield head
-    for node in list(head.worker_nodes):
+    for node in set(head.worker_nodes) - {head.sandboxes}:
         head.remove_node(node)
     shut_ray_down()
 
 
 def test_an_sqlite_store_is_refused_on_several_hosts(cluster: Any, tmp_path: Path) -> None:
-    cluster.add_node(**SMALL, node_ip_address="127.0.0.2", labels={"turnwise": "sandboxes"})
     cluster.add_node(**SMALL, node_ip_address="127.0.0.3")
     url = f"sqlite:///{tmp_path}/turnwise.db"
     config = parse_config(
@@ -67,7 +67,6 @@ def test_an_sqlite_store_is_refused_on_several_hosts(cluster: Any, tmp_path: Pat
 def test_each_node_of_a_cluster_has_a_writer(cluster: Any, tmp_path: Path) -> None:
     import ray
 
-    cluster.add_node(**SMALL, node_ip_address="127.0.0.2", labels={"turnwise": "sandboxes"})
     cluster.add_node(**SMALL, node_ip_address="127.0.0.3")
     ray.init(cluster.address, logging_level="ERROR", log_to_driver=False)
     server = Server()
@@ -134,7 +133,6 @@ def test_workers_follow_the_nodes_that_join_and_leave(cluster: Any, monkeypatch:
         pool = WorkerPool(lambda node: actor.options(num_cpus=0, **on_node(node)).remote(), head)
         pool.follow(partial(worker_nodes, config))
         assert await nodes_of(pool, 1) == head
-        cluster.add_node(**SMALL, node_ip_address="127.0.0.2", labels={"turnwise": "sandboxes"})
         joined = cluster.add_node(**SMALL, node_ip_address="127.0.0.3")
         assert await nodes_of(pool, 2) == sorted([*head, joined.node_id])
         assert sorted(worker_nodes(two)) == sorted([*head, joined.node_id] * 2)
