@@ -44,7 +44,6 @@ IN_CI = (
     "floods",
     "hangs unkillably",
     "removes everything",
-    "shuts the door",
     "a link for a file",
     "a very deep folder",
     "names that are no text",

@@ -59,31 +59,25 @@ ADDITIONS = {
 """Changes that no task here requests."""
 MOVED = (
     "dotted name",
-    "cache",
     "settings",
-    "history of the shell",
     "small picture",
     "Trash without a note",
     "link",
     "files of the session",
     "shared memory",
-    "outside of the home folder",
 )
-COPIED = ("configuration", "bookmarks", "Trash without a note", "temporary files", "file of the session")
+COPIED = ("configuration", "temporary files", "file of the session")
 LEFT = {
     DELETE: (
         "hard link",
-        "link",
         "replaced by a link",
-        "mode of a program",
         "mode of the home folder",
-        "empty hidden folder",
         "empty folder in a cache",
         "named pipe",
         "socket",
         "Trash",
     ),
-    KEEP: ("hard link as a setting", "link as a setting", "mode", "unreadable", "hidden file", "empty file elsewhere"),
+    KEEP: ("link as a setting", "mode", "hidden file", "empty file elsewhere"),
 }
 """The ways that CI tries."""
 
