@@ -59,9 +59,12 @@ def leave_daemon(seconds: float = 30) -> None:
     threading.Thread(target=time.sleep, args=(seconds,), daemon=True).start()
 
 
+QUIET = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+"""Streams of a process that stays, so that it does not keep a pipe open for which a test waits."""
+
+
 def leave_detached() -> None:
-    quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    subprocess.run(["sh", "-c", "setsid sleep 30 &"], check=True, **quiet)
+    subprocess.run(["sh", "-c", "setsid sleep 30 &"], check=True, **QUIET)
 
 
 def lower(limit: int) -> None:
@@ -113,7 +116,7 @@ CHANGES: dict[str, tuple[Callable[[], Any], str]] = {
 OF_A_THREAD = {"mask", "decimal", "numpy errors", "numpy texts", "priority", "processors"}
 """Changes of the calling thread alone; a constructor runs in another thread than the calls after it."""
 LEAVES: dict[str, tuple[Callable[[], Any], str]] = {
-    "process": (lambda: subprocess.Popen(["sleep", "30"]), "`close` leaves process "),
+    "process": (lambda: subprocess.Popen(["sleep", "30"], **QUIET), "`close` leaves process "),
     "detached process": (leave_detached, "`close` leaves process "),
     "zombie": (leave_zombie, "a zombie: nothing waited for it"),
     "thread": (leave_thread, "thread `left`"),

@@ -13,7 +13,7 @@ from turnwise.envs.runner.call_thread import abandoned_threads
 from turnwise.envs.spaces import FreeText
 from turnwise.envs.text.env import Snapshot, TextSiteEnv
 from turnwise.envs.tools.check import Report, Verdict, check
-from turnwise.envs.tools.checks import oracle_succeeds
+from turnwise.envs.tools.checks import CHECKS, oracle_succeeds
 from turnwise.envs.tools.subject import Skipped, Subject
 from turnwise.tests.envs.faulty import FAULTY, HANG
 
@@ -195,6 +195,19 @@ def registered() -> Iterator[None]:
     HANG.set()
 
 
+@pytest.fixture
+def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave out the check that starts an interpreter, which takes a second; ``test_isolation`` runs it."""
+    kept = {name: each for name, each in CHECKS.items() if name != "another process"}
+    monkeypatch.setattr("turnwise.envs.tools.check.CHECKS", kept)
+
+
+@pytest.fixture
+def splits_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave out all checks but that of the splits."""
+    monkeypatch.setattr("turnwise.envs.tools.check.CHECKS", {"splits": CHECKS["splits"]})
+
+
 @pytest.mark.alone
 def test_the_site_passes_without_a_warning() -> None:
     report = check("turnwise/TextSite-v0")
@@ -221,13 +234,13 @@ def test_the_site_passes_without_a_warning() -> None:
         ("Wrong", "oracle"),
     ],
 )
-def test_each_fault_is_found_by_its_check(name: str, by: str) -> None:
+def test_each_fault_is_found_by_its_check(in_this_process: None, name: str, by: str) -> None:
     report = check(f"bad/{name}-v0")
     assert not report.ok
     assert by in failed(report)
 
 
-def test_splits_may_differ_in_seeds_or_later_turns_and_only_a_turn_env_has_them() -> None:
+def test_splits_may_differ_in_seeds_or_later_turns_and_only_a_turn_env_has_them(splits_alone: None) -> None:
     found = {
         name: next(one for one in check(env_id).findings if one.check == "splits")
         for name, env_id in (
@@ -253,12 +266,12 @@ def test_splits_may_differ_in_seeds_or_later_turns_and_only_a_turn_env_has_them(
     )
 
 
-def test_an_oracle_that_does_not_end_the_episode_is_no_missing_oracle() -> None:
+def test_an_oracle_that_does_not_end_the_episode_is_no_missing_oracle(in_this_process: None) -> None:
     detail = failed(check("bad/Unfinished-v0"))["oracle"]
     assert detail.startswith("the oracle does not end the episode of test seed 0, after ")
 
 
-def test_determinism_is_not_checked_for_a_non_deterministic_environment() -> None:
+def test_determinism_is_not_checked_for_a_non_deterministic_environment(in_this_process: None) -> None:
     assert "gymnasium" in failed(check("bad/Drifting-v0"))
     found = failed(check("bad/Moody-v0"))
     assert not {"gymnasium", "seed determinism", "step determinism"} & {*found}
@@ -321,7 +334,7 @@ def test_an_environment_that_hangs_ends_by_its_timeouts() -> None:
     report = check(FAULTY, {"fault": "hang", "where": "reset"}, call_timeout_s=0.05)
     assert "did not return within 0.05 s" in failed(report)["reset"]
     assert {one.detail for one in report.findings[1:]} == {"not started: a call timed out"}
-    report = check(FAULTY, {"fault": "hang", "where": "reset"}, call_timeout_s=5, check_timeout_s=0.05, timeout_s=0.12)
+    report = check(FAULTY, {"fault": "hang", "where": "reset"}, call_timeout_s=1, check_timeout_s=0.05, timeout_s=0.12)
     assert failed(report)["reset"] == "not finished within 0.05 s"
     assert failed(report)["oracle"] == "not started: all checks together exceeded 0.12 s"
     HANG.set()
