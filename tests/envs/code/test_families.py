@@ -1,6 +1,7 @@
 """Every family's solution passes, the untouched workspace does not, nor does any mutation; the splits share nothing.
 
-CI judges one seed per family, of each split in turn, and compares fewer instances; the soak judges many.
+CI judges one seed per family, of each split in turn, and compares fewer instances; the soak judges many, of both
+splits.
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +16,6 @@ from turnwise.envs.code.tiny.instances import draw as draw_tiny
 from turnwise.tests.envs.soaked import soaked_but
 
 SOAK_SEEDS = 200
-TINY_SEEDS = 4
 AT_ONCE = 6
 
 
@@ -88,9 +88,10 @@ def test_the_mix_is_of_all_families() -> None:
     assert min(sum(name.startswith(family) for name in names) for family in FAMILIES) > 10
 
 
+@pytest.mark.parametrize("seeds", [4, pytest.param(8, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("family", TINY_FAMILIES)
-def test_tiny_solutions_pass(any_sandboxes: str, family: str) -> None:
-    for seed in range(TINY_SEEDS):
+def test_tiny_solutions_pass(any_sandboxes: str, family: str, seeds: int) -> None:
+    for seed in range(seeds):
         task = draw_tiny(seed, SPLITS[seed % 2], family).code
         assert judged(task) == []
 
