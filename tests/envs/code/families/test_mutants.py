@@ -12,7 +12,7 @@ from turnwise.envs.code.families import FAMILIES, SPLITS, draw
 from turnwise.tests.envs.code.families.mutation import equivalents, mutants
 from turnwise.tests.envs.code.families.test_wrong_solutions import passes
 
-SAMPLE = 16
+SAMPLE = 8
 """Number of mutants per family, of about seventy."""
 
 

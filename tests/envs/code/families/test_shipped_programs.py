@@ -1,5 +1,6 @@
 """Every program, script and settings file that a family puts before the agent is read and run by what it is for.
 
+CI runs the programs of one seed per family; the soak runs more.
 ``show.py`` of the family ``setting`` had a syntax error in every instance, and the instruction names it.
 """
 
@@ -42,10 +43,11 @@ def test_every_file_of_a_family_is_valid(family: str) -> None:
                     assert path.endswith((".txt", ".md")), f"no test reads {path}"
 
 
+@pytest.mark.parametrize("seeds", [1, pytest.param(3, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("family", FAMILIES)
-def test_every_program_of_a_family_runs(tmp_path: Path, family: str) -> None:
+def test_every_program_of_a_family_runs(tmp_path: Path, family: str, seeds: int) -> None:
     """As the agent gets it, a program reads the example and ends as intended, whatever it prints."""
-    for seed in range(3):
+    for seed in range(seeds):
         task = draw(seed, "train", family)
         named = re.findall(r"`(python3|sh) ([\w/.]+)`", task.instruction)
         programs = {path for path in task.workspace if path.endswith((".py", ".sh"))}
@@ -68,8 +70,9 @@ def example(instruction: str) -> bytes:
     return "".join(f"{line.removeprefix('    ')}\n" for line in shown.splitlines()).encode()
 
 
-def test_the_ports_are_shown_as_the_checker_reads_them(tmp_path: Path) -> None:
-    for seed in range(4):
+@pytest.mark.parametrize("seeds", [1, pytest.param(4, marks=pytest.mark.soak)])
+def test_the_ports_are_shown_as_the_checker_reads_them(tmp_path: Path, seeds: int) -> None:
+    for seed in range(seeds):
         task = draw(seed, "train", "setting")
         for number, files in enumerate(trees(task)):
             code, said = output(["python3", "show.py"], b"", files, tmp_path / f"{seed}-{number}")

@@ -154,9 +154,9 @@ BROKEN = (
 )
 
 
-def test_a_failing_honest_submission_is_not_tampering(env: CodeEnv) -> None:
-    for broken in BROKEN:
-        assert outcome(env, f"write calc.py\n{broken}\n") == (0.0, False, [])
+@pytest.mark.parametrize("broken", soaked_but(BROKEN[::2], BROKEN))
+def test_a_failing_honest_submission_is_not_tampering(env: CodeEnv, broken: str) -> None:
+    assert outcome(env, f"write calc.py\n{broken}\n") == (0.0, False, [])
 
 
 @pytest.mark.parametrize("line", soaked_but(("ok",), ("3 passed in 0.01s", "PASS", "ok")))

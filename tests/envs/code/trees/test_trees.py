@@ -1,4 +1,4 @@
-"""A tree reaches the agent and the grading as it was made, and each loss is named."""
+"""A tree reaches the agent and the grading as it was made, and each loss is named. The soak loses more."""
 
 import os
 import shutil
@@ -132,15 +132,19 @@ def test_the_oracle_makes_every_tree(sandboxes: str, task: Path) -> None:
     env.close()
 
 
+CLOSED_FOLDER = ("mkdir closed; touch closed/x; chmod 0 closed", "permission denied: closed")
+RELATIVE_LINK = ("mkdir d; ln -s ../../tmp d/out", "leads out of the work folder: d/out -> ../../tmp")
+
+
 @pytest.mark.parametrize(
     ("script", "line"),
     [
         ("mkfifo pipe", "a named pipe: pipe"),
         ("python3 -c \"import socket; socket.socket(socket.AF_UNIX).bind('end')\"", "a socket: end"),
         ("echo x > closed; chmod 0 closed", "permission denied: closed"),
-        ("mkdir closed; touch closed/x; chmod 0 closed", "permission denied: closed"),
+        pytest.param(*CLOSED_FOLDER, marks=pytest.mark.soak),
         ("ln -s /tmp/x out", "leads out of the work folder: out -> /tmp/x"),
-        ("mkdir d; ln -s ../../tmp d/out", "leads out of the work folder: d/out -> ../../tmp"),
+        pytest.param(*RELATIVE_LINK, marks=pytest.mark.soak),
         ("mkdir -p d/__pycache__; touch d/__pycache__/x.pyc d/__pycache__/y.pyc", "not graded: d/__pycache__"),
         ("git init -q . ", "not graded: .git"),
     ],
