@@ -170,7 +170,8 @@ def test_a_program_that_prints_a_verdict_is_tampering(any_sandboxes: str, line: 
 
 
 def test_a_later_write_changes_nothing(env: CodeEnv) -> None:
-    script = "bash\n" + put("right.py", FIXED) + "nohup sh -c 'while :; do cp right.py ../tmp/x; sleep 0.01; done' &"
+    writes = "nohup sh -c 'while :; do cp right.py ../tmp/x; sleep 0.01; done' > /dev/null 2>&1 &"
+    script = "bash\n" + put("right.py", FIXED) + writes
     env.reset(seed=0)
     env.step(script)
     info = env.step("submit")[4]
