@@ -1,6 +1,6 @@
 """Every command of the program, with odd streams, encodings, folders and variables: one line, never a traceback.
 
-In CI every command meets a third of the conditions, and every condition a third of the commands; ``make soak`` runs
+In CI every command meets a sixth of the conditions, and every condition a sixth of the commands; ``make soak`` runs
 all.
 """
 
