@@ -111,7 +111,12 @@ async def _in_another_process(request: _Request, limit_s: float) -> list[_Played
         "PYTHONHASHSEED": str(int(own) + 1) if own.isdecimal() else "1",
     }
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", __name__), stdin=-1, stdout=-1, stderr=-1, env=variables
+        # -P: the folder of this process is searched only if this process searches it, as in a run.
+        *(sys.executable, "-P", "-m", __name__),
+        stdin=-1,
+        stdout=-1,
+        stderr=-1,
+        env=variables,
     )
     try:
         async with asyncio.timeout(limit_s):
@@ -127,7 +132,7 @@ async def _in_another_process(request: _Request, limit_s: float) -> list[_Played
             await process.wait()
     if process.returncode:
         lines = errors.decode(errors="replace").strip().splitlines() or [f"exit code {process.returncode}"]
-        raise Skipped(f"another process cannot play it: {lines[-1]}")
+        raise CheckFailed(f"another process cannot make or play it, and so no run can: {lines[-1]}")
     answers = json.loads(out)
     if isinstance(answers, str):
         raise CheckFailed(f"in another process: {answers}")

@@ -1,11 +1,13 @@
-"""Two patches of Ray 2.60, for a driver that starts its own Ray or joins a cluster, and its end.
+"""Patches of Ray 2.60, for a driver that starts its own Ray or joins a cluster, and its end.
 
 Ray has no setting for any of them. No other module depends on Ray's private names.
 """
 
 import gc
 import logging
+import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 LOG = logging.getLogger(__name__)
@@ -19,6 +21,26 @@ def log_errors_of_actors() -> None:
         LOG.warning("Ray: %s", "\n".join(map(str, data["lines"])))
 
     worker.print_to_stdstream = log
+
+
+def same_search_path() -> Any:
+    """Return settings of a job whose processes look for modules where this one does.
+
+    Ray adds the current folder to the search path of its processes, although a program has its own folder there. A
+    project's folder in the current one would then hide the installed package of the same name.
+    """
+    from ray.job_config import JobConfig
+
+    job: Any = JobConfig()
+    serialize = job._serialize
+
+    def with_own_folders() -> Any:
+        own = {str(Path(folder).resolve()) for folder in sys.path}
+        job._py_driver_sys_path = [folder for folder in job._py_driver_sys_path if folder in own]
+        return serialize()
+
+    job._serialize = with_own_folders
+    return job
 
 
 def start_fewer_processes() -> None:

@@ -10,7 +10,7 @@ from ...errors import TurnwiseError
 from ...masking import without_secrets
 from ...store.database import Database
 from .daemons import RayDaemons
-from .ray_patches import log_errors_of_actors, start_fewer_processes
+from .ray_patches import log_errors_of_actors, same_search_path, start_fewer_processes
 
 RAY_ENVIRONMENT: Mapping[str, str] = {
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -58,6 +58,7 @@ def start_ray(address: str | None = None) -> None:
         }
     )
     settings |= {"log_to_driver": False, "logging_level": "ERROR", "configure_logging": False}
+    settings["job_config"] = same_search_path()
     try:
         _started.append(RayDaemons(settings, local=not address))
     except Exception as error:

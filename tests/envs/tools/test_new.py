@@ -2,6 +2,7 @@
 
 import ast
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -39,6 +40,43 @@ def test_it_installs_registers_by_entry_point_and_passes_its_own_tests(tmp_path:
         env=environment,
         cwd=root,
     )
+
+
+FINDER = """
+import importlib.util
+import sys
+
+
+class Editable:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        return importlib.util.spec_from_file_location(name, {file!r}) if name == "shadowed" else None
+
+
+sys.meta_path.append(Editable)
+"""
+
+
+@pytest.mark.slow
+def test_the_folder_of_a_project_does_not_hide_its_editable_package(tmp_path: Path) -> None:
+    """The finder of an editable installation is asked after the folders of ``sys.path``."""
+    root, site = new("shadowed", tmp_path), tmp_path / "site"
+    about = site / "shadowed-1.0.dist-info"
+    about.mkdir(parents=True)
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: shadowed\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text("[turnwise.envs]\nshadowed = shadowed\n")
+    (site / "sitecustomize.py").write_text(FINDER.format(file=str(root / "shadowed" / "__init__.py")))
+    program = Path(sys.executable).with_name("turnwise")
+    done = subprocess.run(
+        [program, "envs", "check", env_id("shadowed")],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(site)},
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search("another process +passed", done.stdout), done.stdout
 
 
 @pytest.mark.parametrize("name", ["", "3d", "a b", "class", "../up", "json", "turnwise", "numpy"])
