@@ -1,5 +1,6 @@
 """Write selected trajectories of a store to a file or folder, without secrets."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,6 +50,8 @@ class Exported:
     steps: int
     scrubbed: int
     """Trajectories in which secrets were replaced by ``***``."""
+    by_end: dict[str, int]
+    """Trajectories by purpose and status, such as ``train completed``."""
 
 
 def no_system_prompt(_: object) -> str:
@@ -82,6 +85,7 @@ def export(
         StepCorrupt: stored content was altered.
     """
     trajectories = steps = changed = 0
+    by_end = Counter[str]()
     with replaced(path, overwrite=overwrite) as aside:
         writer = FORMATS[kind](aside, lambda group: scrubbed(system(group)))
         try:
@@ -95,10 +99,11 @@ def export(
                 trajectories += 1
                 steps += len(clean.trajectory.steps)
                 changed += had_secrets
+                by_end[f"{episode.group.purpose} {episode.trajectory.status}"] += 1
         finally:
             writer.close()
         if not trajectories:
             raise ExchangeError(
                 "no trajectory matches, so nothing was written: list them by `turnwise trajectories list`"
             )
-    return Exported(str(path), trajectories, steps, changed)
+    return Exported(str(path), trajectories, steps, changed, dict(sorted(by_end.items())))

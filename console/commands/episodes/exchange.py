@@ -93,10 +93,11 @@ def export_trajectories(
     if as_json:
         print_json({**asdict(done), "pruned": sum(left_out)})
     else:
+        ends = ", ".join(f"{end} {count}" for end, count in done.by_end.items())
         print_fields(
             {
                 "written": done.path,
-                "trajectories": str(done.trajectories),
+                "trajectories": f"{done.trajectories} ({ends})",
                 "steps": str(done.steps),
                 "with secrets": f"{done.scrubbed} (replaced by ***)",
                 **({"left out": f"{sum(left_out)} (retention removed their content)"} if sum(left_out) else {}),

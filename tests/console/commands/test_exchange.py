@@ -53,7 +53,7 @@ def test_a_conversation_begins_with_the_instructions_of_its_environment(
     shown = turnwise("export", "t0", "--format", "messages", "--out", str(out), "--store", store)
     assert shown.out.splitlines() == [
         f"written       {out}",
-        "trajectories  1",
+        "trajectories  1 (train truncated 1)",
         "steps         1",
         "with secrets  0 (replaced by ***)",
     ]
