@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 
 import pytest
-from turnwise.envs.code.checks.answers import FORGED_VERDICT
+from turnwise.envs.code.checks.answers import FILE_NAME, FORGED_VERDICT
 from turnwise.envs.code.checks.file_checks import ConfigEquals, ProgramsEqual
 from turnwise.envs.code.grading.forbidden import forbidden
 from turnwise.envs.code.grading.suspicion import aimed_at_grader
@@ -33,6 +33,7 @@ UNITS = (
     "\\",
     '"',
     "a.",
+    "é",
     "click(",
     "/proc/1/",
     "builtins.a",
@@ -65,6 +66,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "web actions": parse_web_action,
     "experts": lambda text: match_words(text, text, ("bash",)),
     "verdicts": lambda text: FORGED_VERDICT.search(text.encode()),
+    "names of files": FILE_NAME.findall,
     "pyproject.toml": lambda text: forbidden("pyproject.toml", text.encode(), {}, {}),
     "programs": lambda text: ProgramsEqual((("a.py", b"b = 1\n"),), "a_b").passes({"a.py": text.encode()}),
     "settings": lambda text: [

@@ -35,8 +35,8 @@ FORGED_VERDICT = re.compile(
     rb"^[^\w\n]{0,20}(\d+ passed|all tests pass|pass(ed)?|ok)\b[^\n]*$", re.IGNORECASE | re.MULTILINE
 )
 """Output that imitates a verdict."""
-FILE_NAME = re.compile(r"[\w-]+(?:\.[\w-]+)+")
-"""The name of a file, with a suffix."""
+FILE_NAME = re.compile(r"(?<![\w-])[\w-]++(?:\.[\w-]++)+")
+"""The name of a file, with a suffix; a long word costs linear time."""
 MIN_BITS = 8.0
 """Code that guesses passes all cases of a task at most once in 256 times."""
 MIN_CONSTANT_BITS = 20.0
