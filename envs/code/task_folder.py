@@ -14,7 +14,9 @@ import os
 import stat
 from collections.abc import Mapping
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from pathlib import Path
+from posixpath import normpath
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -141,9 +143,29 @@ def load(folder: Path) -> tuple[CodeTask, str]:
             case_seconds=limits.case_seconds,
         )
         task.check_cases()
+        _check_protected(manifest.protected, task.workspace)
     except ValueError as error:
         raise BadTask(f"{folder / MANIFEST}: {error}") from None
     return task, manifest.split
+
+
+def _check_protected(patterns: list[str], workspace: Tree) -> None:
+    """Refuse a pattern that does not match the files that it means. It may name files that do not exist yet.
+
+    Raises:
+        ValueError: the message names the pattern to write instead.
+    """
+    files = [path for path, entry in workspace.entries.items() if entry.kind is not Kind.FOLDER]
+    for pattern in patterns:
+        if any(fnmatchcase(path, pattern) for path in files):
+            continue
+        meant = normpath(pattern).removeprefix("/workspace").lstrip("/")
+        if any(path.startswith(f"{meant}/") for path in files):
+            meant += "/*"
+        instead = next((path for path in files if fnmatchcase(path.lower(), meant.lower())), "")
+        if meant != pattern or instead:
+            written = meant if not instead or fnmatchcase(instead, meant) else instead
+            raise ValueError(f"protected: {pattern!r} matches no file of workspace/: write {written!r}")
 
 
 def find(folder: Path, split: str) -> tuple[Path, ...]:

@@ -1,5 +1,6 @@
 """Task folders load, and their errors name file and key."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -71,6 +72,28 @@ def test_missing_parts_are_reported(tmp_path: Path) -> None:
         load(folder)
     with pytest.raises(BadTask, match="neither a task nor a set of tasks"):
         CodeEnv(folder=str(tmp_path / "nowhere"))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "instead"),
+    [
+        ("docs", "docs/*"),
+        ("docs/", "docs/*"),
+        ("./docs/*", "docs/*"),
+        ("/workspace/docs/*", "docs/*"),
+        ("DOCS/*", "docs/a.md"),
+        ("./later.py", "later.py"),
+    ],
+)
+def test_a_pattern_that_does_not_protect_what_it_means_is_refused(tmp_path: Path, pattern: str, instead: str) -> None:
+    def task(protected: str) -> Path:
+        toml = TOML.replace('"tests/*"', repr(protected))
+        return write(small_task(tmp_path, toml=toml), {"workspace/docs/a.md": "a\n"})
+
+    with pytest.raises(BadTask, match=re.escape(f"{pattern!r} matches no file of workspace/: write {instead!r}")):
+        load(task(pattern))
+    for right in ("docs/*", "docs/a.md", "later.py"):
+        assert load(task(right))[0].protected == (right,)
 
 
 @pytest.mark.parametrize("target", ["../shared/test_a.py", "../shared", "/tests/test_hidden.py", "gone", "test_b.py"])
