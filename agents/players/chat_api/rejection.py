@@ -54,10 +54,16 @@ OUTGROWN_WORDS = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 """Wordings of vLLM, OpenAI, llama.cpp, SGLang, TGI, TensorRT-LLM, LM Studio, Mistral, Gemini, Anthropic and xAI."""
-OUTGROWN_STATUSES = frozenset({200, 400, 413, 422, 500})
+OUTGROWN_STATUSES = frozenset({200, 400, 413, 422})
 """Statuses with which servers report it; 200 is that of a router that puts the error into the body."""
-OUTGROWN_500 = re.compile(r"context (size|length|window) (has been |was |is )?exceeded", re.IGNORECASE)
-"""Old versions of llama.cpp report it with status 500."""
+OUTGROWN_PLAINLY = re.compile(
+    r"context (size|length|window)( limit)? (has been |was |is )?exceeded"
+    r"|(exceed(s|ed|ing)?|(longer|greater|larger|more) than)\b.{0,40}\bcontext (size|length|window)"
+    r"|\bmaximum context (size|length|window)( of [^.]{0,40})? is [\d,]+",
+    re.IGNORECASE | re.DOTALL,
+)
+"""Words that mean nothing else, whatever the status is and whatever is said beside them. Old versions of llama.cpp and
+servers around an engine report it with status 500, routers with 404."""
 OUTGROWN_QUOTA = re.compile(r"request too large|must be reduced in order to run", re.IGNORECASE)
 """One request exceeds the limit on tokens per minute (OpenAI, Groq; status 429): it can never succeed."""
 FILTERED = re.compile(r"content[_ ](filter|policy|management)|safety|moderation", re.IGNORECASE)
@@ -116,9 +122,11 @@ class Rejection:
             return self.status in (413, 429) and bool(OUTGROWN_QUOTA.search(self.message))
         if self.status == 413:
             return True
+        if OUTGROWN_PLAINLY.search(self.message):
+            return self.status in OUTGROWN_STATUSES | {404, 500}
         if self.status not in OUTGROWN_STATUSES or BROKEN.search(self.message):
             return False
-        return bool((OUTGROWN_500 if self.status == 500 else OUTGROWN_WORDS).search(self.message))
+        return bool(OUTGROWN_WORDS.search(self.message))
 
     @property
     def filtered(self) -> bool:
