@@ -14,8 +14,8 @@ from ..errors import UnusableChat
 _PROBE_TURNS = 4
 THOUGHT_END = "</think>"
 _OPENING = re.compile(r"<think>\s*\Z")
-_SYSTEM, _OBSERVATION, _ANSWER, _NEXT = ("\ue000turnwise" + name for name in "soan")
-"""Texts of which a template must keep every one; it may trim white space around them."""
+_SYSTEM, _OBSERVATION, _ANSWER, _NEXT = (f"\ue000turnwise{name}{' word' * 2000}" for name in "soan")
+"""Texts of which a template must keep every one whole; it may trim white space around them."""
 _OPAQUE = frozenset({"__class__", "__str__", "__format__", "__add__", "__radd__", "__html__"})
 
 

@@ -129,6 +129,8 @@ def test_an_end_that_is_no_token_id_is_refused(tmp_path: Path, end: Any) -> None
         ("{% for m in messages %}{{ m['content'] | unknown }}{% endfor %}", "cannot be rendered: Template"),
         ("{{ messages[-1]['content'] }}<|im_end|>", "leaves out the instructions and an observation and"),
         ("Hello<|im_end|>", "leaves out the instructions and an observation and the policy's turn"),
+        ("{% for m in messages %}{{ m['content'] | truncate(40) }}{% endfor %}", "leaves out the instructions and an"),
+        ("{% for m in messages %}{{ m['content'][:9000] }}{% endfor %}", "leaves out the instructions and an"),
         ("{% for m in messages if m['role'] != 'assistant' %}{{ m['content'] }}{% endfor %}", "out the policy's turn"),
     ],
 )
