@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..records import SPLITS
-from .spaces import Png
+from .spaces import FreeText, Png
 
 Image: TypeAlias = NDArray[np.uint8]
 Obs: TypeAlias = str | Image | Png | dict[str, Any]
@@ -172,8 +172,8 @@ class Adapted(TurnEnv):
         self.inner = inner
         self.core: gymnasium.Env[Any, Any] = inner.unwrapped
         self.spec = inner.spec
-        self.action_space = inner.action_space
-        self.observation_space = inner.observation_space
+        self.action_space = getattr(inner, "action_space", FreeText())
+        self.observation_space = getattr(inner, "observation_space", FreeText())
         self.sandboxed = bool(self._get("sandboxed", TurnEnv.sandboxed))
         self.keeps_sandbox = bool(self._get("keeps_sandbox", TurnEnv.keeps_sandbox))
         self.restorable = bool(self._get("restorable", TurnEnv.restorable))
@@ -321,5 +321,7 @@ def _changes_observations(wrapper: gymnasium.Env[Any, Any]) -> bool:
 
 
 def _own_space(wrapper: gymnasium.Env[Any, Any], name: str) -> bool:
-    """Return whether a wrapper declares another space than the environment inside it."""
-    return isinstance(wrapper, gymnasium.Wrapper) and getattr(wrapper, name) is not getattr(wrapper.env, name)
+    """Return whether a wrapper declares another space than the environment inside it, which may have none."""
+    return isinstance(wrapper, gymnasium.Wrapper) and getattr(wrapper, name, None) is not getattr(
+        wrapper.env, name, None
+    )

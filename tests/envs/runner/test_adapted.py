@@ -142,3 +142,26 @@ def test_an_environment_with_a_limit_keeps_its_contract() -> None:
     assert "the episode was truncated after 4 turns" in next(
         one.detail for one in report.findings if one.check == "oracle"
     )
+
+
+class Spaceless(TurnEnv):
+    """Only what must be written."""
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+        super().reset(seed=seed)
+        return "begin", {}
+
+    def step(self, action: str) -> Any:
+        return "go on", 0.0, False, False, {}
+
+    def oracle(self) -> str:
+        return "go"
+
+
+@pytest.mark.parametrize("outer", [lambda env: env, Plain])
+def test_an_environment_without_spaces_has_a_limit_and_wrappers(outer: Any) -> None:
+    env = Adapted(outer(Spaceless()), max_turns=1)
+    env.reset(seed=0)
+    assert env.oracle() == "go"
+    assert env.action_space.contains("any text")
+    assert env.step("go")[3]
