@@ -162,7 +162,11 @@ def refuse_short_positions(config: Any, model: str, key: str, max_context: int) 
 
 
 def positions_of(config: Any) -> float | None:
-    """Return the longest sequence that vLLM serves of a model, in tokens; None if its configuration has no limit."""
+    """Return the longest sequence that vLLM serves of a model, in tokens; None if its configuration has no limit.
+
+    Raises:
+        TurnwiseError: a factor by which positions are stretched is no number.
+    """
     limits = _limits(config)
     if not limits:
         return None
@@ -172,6 +176,8 @@ def positions_of(config: Any) -> float | None:
     kinds = [rope] if "rope_type" in rope else [one for one in rope.values() if isinstance(one, dict)]
     # The other stretched kinds state their positions after stretching.
     factors = [one.get("factor") or 1.0 for one in kinds if one.get("rope_type") in ("linear", "dynamic")]
+    if odd := [one for one in factors if not isinstance(one, int | float)]:
+        raise TurnwiseError(f"the rope `factor` in the model's config.json is {odd[0]!r}, not a number: correct it")
     scaled = positions * max(factors, default=1.0)
     return positions if "gemma3" in text.model_type else scaled
 

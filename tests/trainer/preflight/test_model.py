@@ -143,7 +143,7 @@ def test_damaged_and_missing_files_of_weights_are_named(model: Path) -> None:
     (model / "model-2.safetensors").rename(model / "other.safetensors")
     assert "lacks `model-2.safetensors`, which its index names" in refusal(model)
     index = model / "model.safetensors.index.json"
-    for broken in ("{", "[]", "{}", '{"weight_map": 1}', '{"weight_map": {"a": 1}}', "\xff"):
+    for broken in ("{", "[]", "{}", '{"weight_map": 1}', '{"weight_map": {"a": 1}}', "\xff", "[" * 100_000):
         index.write_bytes(broken.encode("latin-1"))
         assert "is no index of shards" in refusal(model)
     index.unlink()
@@ -213,6 +213,7 @@ def test_a_quantized_model_is_refused_by_name_before_its_weights_are_read(model:
         {"dtype": "float8_e4m3fn"},
         {"rope_parameters": {"rope_type": "spiral", "rope_theta": 1e4}},
         {"rope_parameters": 3},
+        {"rope_parameters": {"rope_type": "linear", "rope_theta": 1e4, "factor": "4"}},
         {"hidden_act": "unknown"},
         {"quantization_config": {"quant_method": "gptq", "bits": 4}},
         {"quantization_config": 4},

@@ -3,7 +3,6 @@
 `transformers` draws the tensors that a file lacks at random, and continues.
 """
 
-import json
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -17,6 +16,7 @@ from transformers.utils import logging
 
 from ....agents.weights.adapter_folder import ADAPTER_WEIGHTS, base_model, is_adapter
 from ....errors import TurnwiseError
+from ....user_files import UnreadableFile, read_json_object
 from ...config.sections import LoraConfig
 from . import packed_attention as attention
 from .adapter import Adapter
@@ -175,9 +175,9 @@ def weight_files(folder: Path) -> list[Path]:
         missing = "no `model.safetensors`, and no index of its shards" if parts else "no weights in safetensors"
         raise TurnwiseError(f"`{folder}` has {missing}: get its files again, or convert them")
     try:
-        shards = sorted(set(json.loads(index.read_text("utf-8"))["weight_map"].values()))
+        shards = sorted(set(read_json_object(index)["weight_map"].values()))
         files = [folder / name for name in shards]
-    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+    except (UnreadableFile, LookupError, TypeError, AttributeError) as error:
         raise TurnwiseError(f"`{index}` is no index of shards ({error}): get it again") from error
     if lost := [file.name for file in files if not file.is_file()]:
         raise TurnwiseError(f"`{folder}` lacks {_listed(lost)}, which its index names: get the files again")
