@@ -23,6 +23,8 @@ _DEEP_KEY = re.compile(r"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+
 """A dotted key with more than 200 parts: the time to read one grows with the cube of its parts."""
 KERNEL_FOLDERS = (Path("/proc"), Path("/sys"), Path("/dev"))
 """Folders whose files are made by the kernel: they have no size, and a read may wait or have an effect."""
+MEMORY = Path("/dev/shm")  # noqa: S108 - only read
+"""The folder below them whose files people make."""
 _KINDS = {
     stat.S_IFDIR: "a folder",
     stat.S_IFIFO: "a pipe",
@@ -127,7 +129,8 @@ def open_regular_file(path: Path | str, limit: int | None = None) -> BinaryIO:
     """
     try:
         _check_kind(path, Path(path).stat())
-        if any(Path(os.path.realpath(path)).is_relative_to(folder) for folder in KERNEL_FOLDERS):
+        real = Path(os.path.realpath(path))
+        if any(map(real.is_relative_to, KERNEL_FOLDERS)) and not real.is_relative_to(MEMORY):
             raise _refused(path, "the kernel makes its content; name a regular file")
         # A FIFO that takes the place of the file meanwhile is opened without a wait, and refused.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)

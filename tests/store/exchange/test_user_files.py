@@ -4,6 +4,7 @@ import os
 import socket
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 
 import pytest
 from turnwise.user_files import UnreadableFile, open_regular_file, read_regular_file, read_regular_text
@@ -20,6 +21,15 @@ def test_a_regular_file_is_read_through_links_up_to_its_limit(tmp_path: Path) ->
         read_regular_file(file, 4)
     with open_regular_file(file) as opened:
         assert (opened.read(), os.get_inheritable(opened.fileno())) == (b"12345", False)
+
+
+def test_a_file_in_memory_is_read_and_no_other_one_of_the_kernel() -> None:
+    with NamedTemporaryFile(dir="/dev/shm") as file:
+        file.write(b"12345")
+        file.flush()
+        assert read_regular_file(file.name, 5) == b"12345"
+    with pytest.raises(UnreadableFile, match="the kernel makes its content"):
+        read_regular_file("/proc/self/status", 9999)
 
 
 @pytest.mark.parametrize(
