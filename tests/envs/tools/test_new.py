@@ -53,19 +53,25 @@ class Editable:
         return importlib.util.spec_from_file_location(name, {file!r}) if name == "shadowed" else None
 
 
-sys.meta_path.append(Editable)
+if {everywhere} or "turnwise.envs.tools.other_process" not in sys.orig_argv:
+    sys.meta_path.append(Editable)
 """
 
 
 @pytest.mark.slow
-def test_the_folder_of_a_project_does_not_hide_its_editable_package(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("everywhere", "verdict"), [(True, "passed "), (False, "failed .*no run can")])
+def test_another_process_must_find_a_package_that_the_folder_of_its_project_would_hide(
+    tmp_path: Path, everywhere: bool, verdict: str
+) -> None:
     """The finder of an editable installation is asked after the folders of ``sys.path``."""
     root, site = new("shadowed", tmp_path), tmp_path / "site"
     about = site / "shadowed-1.0.dist-info"
     about.mkdir(parents=True)
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: shadowed\nVersion: 1.0\n")
     (about / "entry_points.txt").write_text("[turnwise.envs]\nshadowed = shadowed\n")
-    (site / "sitecustomize.py").write_text(FINDER.format(file=str(root / "shadowed" / "__init__.py")))
+    (site / "sitecustomize.py").write_text(
+        FINDER.format(file=str(root / "shadowed" / "__init__.py"), everywhere=everywhere)
+    )
     program = Path(sys.executable).with_name("turnwise")
     done = subprocess.run(
         [program, "envs", "check", env_id("shadowed")],
@@ -75,8 +81,8 @@ def test_the_folder_of_a_project_does_not_hide_its_editable_package(tmp_path: Pa
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(site)},
     )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert re.search("another process +passed", done.stdout), done.stdout
+    assert done.returncode == (not everywhere), done.stdout + done.stderr
+    assert re.search(f"another process +{verdict}", done.stdout, re.DOTALL), done.stdout
 
 
 @pytest.mark.parametrize("name", ["", "3d", "a b", "class", "../up", "json", "turnwise", "numpy"])
