@@ -26,6 +26,7 @@ from typing import Any, NoReturn, TypeAlias
 
 import gymnasium
 import numpy as np
+from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 from numpy.typing import NDArray
 
 from ..records import SPLITS
@@ -156,8 +157,10 @@ def seed_and_split(env: TurnEnv, seed: int | None, options: Mapping[str, Any] | 
 
 ABOUT_ACTIONS = frozenset({"oracle", "valid_actions", "vocabulary"})
 ABOUT_OBSERVATIONS = frozenset({"normalize", "vocabulary"})
-STATE = frozenset({"restorable", "snapshot", "restore"})
-"""A wrapper may hold state of the episode that a snapshot of the environment inside it lacks."""
+
+
+WITH_KNOWN_STATE = (TimeLimit, OrderEnforcing, PassiveEnvChecker)
+"""Wrappers of Gymnasium whose whole state of an episode ``Adapted`` saves and restores."""
 
 
 class Adapted(TurnEnv):
@@ -176,7 +179,7 @@ class Adapted(TurnEnv):
         self.observation_space = getattr(inner, "observation_space", FreeText())
         self.sandboxed = bool(self._get("sandboxed", TurnEnv.sandboxed))
         self.keeps_sandbox = bool(self._get("keeps_sandbox", TurnEnv.keeps_sandbox))
-        self.restorable = bool(self._get("restorable", TurnEnv.restorable))
+        self.restorable = self._restorer() is not None
         self.thread_bound = bool(self._get("thread_bound", TurnEnv.thread_bound))
         nondeterministic = bool(getattr(inner.spec, "nondeterministic", False))
         self.deterministic = bool(self._get("deterministic", not nondeterministic))
@@ -233,16 +236,26 @@ class Adapted(TurnEnv):
         return picture
 
     def snapshot(self) -> Any:
-        """Return the turns so far and the snapshot of the environment; not if it has wrappers."""
-        inner = self._get("snapshot", super().snapshot)()
-        return None if inner is None else (self._turns, inner)
+        """Return the turns that each limit has counted, with the snapshot of the environment or of its wrapper."""
+        restorer = self._restorer()
+        inner = super().snapshot() if restorer is None else restorer.snapshot()  # type: ignore[attr-defined]
+        return None if inner is None else (self._turns, [one._elapsed_steps for one in self._limits()], inner)
 
     def restore(self, snapshot: Any) -> None:
-        """Restore a snapshot of the environment; not if it has wrappers."""
-        restore = self._get("restore", super().restore)
-        turns, inner = snapshot if self.restorable else (0, snapshot)
-        restore(inner)
+        """Restore a snapshot of the environment, and the turns that each limit had counted."""
+        restorer = self._restorer()
+        if restorer is None:
+            super().restore(snapshot)
+        turns, counted, inner = snapshot
+        restorer.restore(inner)  # type: ignore[union-attr]
         self._turns = turns
+        for limit, taken in zip(self._limits(), counted, strict=True):
+            limit._elapsed_steps = taken
+        for one in self._chain():
+            if isinstance(one, OrderEnforcing):
+                one._has_reset = True
+            if isinstance(one, PassiveEnvChecker):
+                one.checked_step = one.checked_data_reuse = True  # there is no reset to compare the next turn with
 
     def normalize(self, observation: Obs) -> Obs:
         """Return the observation as ``normalize`` does; unchanged without it."""
@@ -260,8 +273,6 @@ class Adapted(TurnEnv):
                 return one if hasattr(one, name) else None
             if _defines(one, name):
                 return one
-            if name in STATE:
-                return None
             if (name in ABOUT_ACTIONS and _changes_actions(one)) or (
                 name in ABOUT_OBSERVATIONS and _changes_observations(one)
             ):
@@ -277,6 +288,22 @@ class Adapted(TurnEnv):
         found = self.provider(name)
         return default if found is None else getattr(found, name)
 
+    def _restorer(self) -> gymnasium.Env[Any, Any] | None:
+        """Return the outermost environment or wrapper with snapshots; None if a snapshot would lack state outside it.
+
+        A wrapper may hold state of the episode: one that has no snapshots either declares ``restorable``, as it holds
+        none, or is a class of Gymnasium whose state is known.
+        """
+        for one in self._chain():
+            if one is self.core:
+                return one if getattr(one, "restorable", False) else None
+            declared = _defines(one, "restorable") and bool(one.restorable)  # type: ignore[attr-defined]
+            if _defines(one, "snapshot") or _defines(one, "restore"):
+                return one if declared else None
+            if not declared and type(one) not in WITH_KNOWN_STATE:
+                return None
+        return None
+
     def _lacks(self, method: str) -> NoReturn:
         raise NotImplementedError(f"{type(self.core).__name__} has no {method}()")
 
@@ -287,6 +314,10 @@ class Adapted(TurnEnv):
             yield one
             one = one.env
         yield one
+
+    def _limits(self) -> list[Any]:
+        """Return the wrappers that count turns."""
+        return [one for one in self._chain() if isinstance(one, TimeLimit)]
 
     def _pass_deadline(self) -> None:
         if isinstance(self.core, TurnEnv):

@@ -1,12 +1,13 @@
 """The outermost override of an environment counts, and its registered limit on turns holds."""
 
 import asyncio
+import pickle
 from typing import Any
 
 import gymnasium
 import pytest
 from turnwise.envs import make
-from turnwise.envs.base import Adapted, TurnEnv
+from turnwise.envs.base import Adapted, Obs, TurnEnv
 from turnwise.envs.errors import EnvironmentFailed
 from turnwise.envs.runner.env_thread import EnvThread
 from turnwise.envs.tools.check import check
@@ -14,13 +15,16 @@ from turnwise.tests.envs.runner.wrapped import (
     LIMITED,
     LIMITED_PLAIN,
     LIMITED_REPEAT,
+    LIMITED_STATELESS,
     SHOUTING,
     Bracket,
     Count,
     Overrides,
     Plain,
     Repeat,
+    Saved,
     Shout,
+    Stateless,
 )
 
 
@@ -42,8 +46,8 @@ def test_the_override_of_a_wrapper_counts(outer: Any) -> None:
 def test_a_wrapper_that_overrides_snapshots_is_restorable() -> None:
     env = Adapted(Overrides(Count()))
     assert env.restorable
-    assert env.snapshot() == (0, "outer")
-    env.restore((3, "kept"))
+    assert env.snapshot() == (0, [], "outer")
+    env.restore((3, [], "kept"))
     assert env.inner.restored == "kept"  # type: ignore[attr-defined]
     assert not Adapted(Repeat(Overrides(Count()))).restorable
 
@@ -133,6 +137,58 @@ def test_the_limit_is_part_of_a_snapshot() -> None:
             await each.close(30)
 
     asyncio.run(main())
+
+
+def limited(env: gymnasium.Env[Any, Any]) -> gymnasium.Env[Any, Any]:
+    return gymnasium.wrappers.TimeLimit(env, 4)
+
+
+CHAINS = {
+    "limit": lambda env: limited(env),
+    "order": lambda env: gymnasium.wrappers.OrderEnforcing(limited(env)),
+    "checker": lambda env: limited(gymnasium.wrappers.OrderEnforcing(gymnasium.wrappers.PassiveEnvChecker(env))),
+    "action": lambda env: Stateless(limited(env)),
+    "observation": lambda env: gymnasium.wrappers.OrderEnforcing(Saved(limited(env))),
+    "limits": lambda env: limited(Stateless(gymnasium.wrappers.TimeLimit(env, 9))),
+}
+
+
+@pytest.mark.parametrize("chain", [*CHAINS, LIMITED_STATELESS])
+def test_a_restored_episode_keeps_the_limits_of_its_wrappers(chain: str) -> None:
+    def made() -> TurnEnv:
+        return Adapted(CHAINS[chain](Count())) if chain in CHAINS else make(chain)
+
+    env, fresh, ended = made(), made(), made()
+    assert env.restorable
+    env.reset(seed=0)
+    steps = [env.step("go") for _ in range(2)]
+    assert not any(truncated for *_, truncated, _ in steps)
+    snapshot = pickle.dumps(env.snapshot())
+    expected = [env.step("go"), env.step("go")]
+    assert [truncated for *_, truncated, _ in expected] == [False, True]
+    turns_of(ended)
+    for one in (env, fresh, ended):
+        for _ in range(2):
+            one.restore(pickle.loads(snapshot))  # noqa: S301 - of this test
+            assert [one.step("go"), one.step("go")] == expected
+        assert turns_of(one) == (4, False, True), "a reset begins to count again"
+
+
+class OwnLimit(gymnasium.wrappers.TimeLimit[Obs, str]):
+    """Counts in an attribute that no snapshot has."""
+
+
+@pytest.mark.parametrize(
+    "chain", [Repeat, Shout, lambda env: Stateless(Repeat(env)), lambda env: Repeat(Stateless(env))]
+)
+@pytest.mark.parametrize("outer", [lambda env: env, gymnasium.wrappers.OrderEnforcing])
+def test_a_wrapper_that_may_hold_state_is_not_restorable(chain: Any, outer: Any) -> None:
+    env = Adapted(outer(chain(limited(Count()))))
+    assert not env.restorable
+    for call in (env.snapshot, lambda: env.restore((0, [], 0))):
+        with pytest.raises(NotImplementedError, match="no snapshots"):
+            call()
+    assert not Adapted(OwnLimit(Count(), 4)).restorable
 
 
 def test_an_environment_with_a_limit_keeps_its_contract() -> None:

@@ -10,6 +10,7 @@ from turnwise.envs.spaces import FreeText
 LIMITED = "turnwise.tests.envs.runner.wrapped:wrapped/Limited-v0"
 LIMITED_PLAIN = "turnwise.tests.envs.runner.wrapped:wrapped/LimitedPlain-v0"
 LIMITED_REPEAT = "turnwise.tests.envs.runner.wrapped:wrapped/LimitedRepeat-v0"
+LIMITED_STATELESS = "turnwise.tests.envs.runner.wrapped:wrapped/LimitedStateless-v0"
 SHOUTING = "turnwise.tests.envs.runner.wrapped:wrapped/Shouting-v0"
 TEN = 10
 
@@ -144,6 +145,36 @@ class Repeat(gymnasium.Wrapper[Obs, str, Obs, str]):
         return first if first[2] or first[3] else self.env.step(action)
 
 
+class Stateless(gymnasium.ActionWrapper[Obs, str, str]):
+    """The agent writes capitals; a snapshot of the environment inside it is complete."""
+
+    restorable = True
+
+    def action(self, action: str) -> str:
+        return action.lower()
+
+    def valid_actions(self) -> list[tuple[str, float]]:
+        return [("GO", 1.0), ("STOP", 1.0)]
+
+
+class Saved(gymnasium.ObservationWrapper[Obs, str, Obs]):
+    """Numbers the observations, and keeps the number in its own snapshots."""
+
+    restorable = True
+    seen = 0
+
+    def observation(self, observation: Obs) -> Obs:
+        self.seen += 1
+        return f"{self.seen}: {observation!s}"
+
+    def snapshot(self) -> Any:
+        return self.seen, self.env.unwrapped.snapshot()  # type: ignore[attr-defined]
+
+    def restore(self, snapshot: Any) -> None:
+        self.seen, inner = snapshot
+        self.env.unwrapped.restore(inner)  # type: ignore[attr-defined]
+
+
 def _made(**options: Any) -> gymnasium.Env[Obs, str]:
     return ShoutInStep(Count())
 
@@ -160,5 +191,14 @@ gymnasium.register(
     entry_point=f"{__name__}:Count",
     max_episode_steps=4,
     additional_wrappers=(REPEAT,),
+)
+gymnasium.register(
+    "wrapped/LimitedStateless-v0",
+    entry_point=f"{__name__}:Count",
+    max_episode_steps=4,
+    additional_wrappers=(
+        WrapperSpec("Stateless", f"{__name__}:Stateless", {}),
+        WrapperSpec("Saved", f"{__name__}:Saved", {}),
+    ),
 )
 gymnasium.register("wrapped/Shouting-v0", entry_point=f"{__name__}:_made")
