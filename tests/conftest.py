@@ -5,6 +5,7 @@ where it is defined. The others run in lanes (`tools/run_tests.sh`), one module 
 of a module are made once. Modules that start whole runs come first, because they take longest.
 """
 
+import gc
 import os
 import subprocess
 import warnings
@@ -14,6 +15,7 @@ from typing import Any
 
 import pytest
 from hypothesis import settings
+from turnwise.tests.console.forked_commands import ForkedCommands
 from turnwise.trainer.cluster.ray_patches import shut_ray_down, start_fewer_processes
 
 # A call after the end of Ray, from a thread or a finalizer, must fail and not start another one for later tests.
@@ -33,6 +35,14 @@ FIRST = ("chaos", "docker", "slow", "postgres")
 
 
 @pytest.fixture(scope="module")
+def frozen_objects() -> Iterator[None]:
+    """Leave the present objects out of the collections of a module: each takes 0.4 s once torch is imported."""
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
+@pytest.fixture(scope="module")
 def ray() -> Iterator[Any]:
     """Start Ray in this process for the tests of one module, which leave none to others."""
     os.environ.setdefault("RAY_worker_niceness", "0")
@@ -45,6 +55,13 @@ def ray() -> Iterator[Any]:
         module.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
     yield module
     shut_ray_down()
+
+
+@pytest.fixture(scope="session")
+def forked_commands() -> Iterator[ForkedCommands]:
+    """Return the process that runs commands of the program in forks of itself."""
+    with ForkedCommands() as commands:
+        yield commands
 
 
 @pytest.fixture(scope="session")

@@ -4,7 +4,8 @@ Each line of stdin is a JSON object: ``arguments``, ``environment`` (null remove
 path, ``closed``, or ``pipe`` for a pipe without a reader), ``encoding`` of the streams, ``folder``, and ``deleted``, a
 folder that is deleted once the command is in it. Each line of stdout is the exit code.
 
-``ForkedCommands`` starts it from a test: a command then takes a tenth of the time of one in a new interpreter.
+``ForkedCommands`` starts it from a test: a command then takes a tenth of the time of one in a new interpreter. The
+fixture ``forked_commands`` holds one for all tests of a pytest process.
 """
 
 import importlib
@@ -14,7 +15,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -35,10 +36,12 @@ MODULES = (
     "trainer.evaluation.branches",
     "trainer.evaluation.standalone",
     "trainer.planning.plan",
-    "trainer.run.retraining.repeat",
     "trainer.run.run",
 )
 """Imported once, for all commands."""
+SLOW_MODULES = ("trainer.learner.model.convert", "trainer.preflight.model", "trainer.run.retraining.repeat")
+"""Imported before the first of ``SLOW_COMMANDS``: they import torch, which takes longer than all others together."""
+SLOW_COMMANDS = ("model", "plan", "runs retrain")
 
 
 @dataclass(frozen=True)
@@ -132,15 +135,22 @@ def child(request: dict[str, Any]) -> None:
     main()
 
 
+def import_all(modules: Iterable[str]) -> None:
+    for module in modules:
+        importlib.import_module(f"turnwise.{module}")
+
+
 def serve() -> None:
     """Run the commands of stdin."""
-    for module in MODULES:
-        importlib.import_module(f"turnwise.{module}")
+    import_all(MODULES)
     for line in sys.stdin:
+        request = json.loads(line)
+        if " ".join(request["arguments"]).startswith(SLOW_COMMANDS):
+            import_all(SLOW_MODULES)
         process = os.fork()
         if process == 0:
             try:
-                child(json.loads(line))
+                child(request)
             except SystemExit as ended:
                 code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
                 for stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__):
@@ -156,6 +166,7 @@ def serve() -> None:
             os._exit(0)
         _, status = os.waitpid(process, 0)
         print(os.waitstatus_to_exitcode(status), flush=True)
+    os._exit(0)  # the interpreter takes a second to free the modules
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ In CI every command meets a sixth of the conditions, and every condition a sixth
 all.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,19 +21,13 @@ pytestmark = pytest.mark.slow
 Forked = Callable[..., Ended]
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[ForkedCommands]:
-    with ForkedCommands() as commands:
-        yield commands
-
-
 @pytest.fixture
-def forked(server: ForkedCommands, store: str, tmp_path: Path) -> Forked:
+def forked(forked_commands: ForkedCommands, store: str, tmp_path: Path) -> Forked:
     """Return a function that runs a command and returns its end."""
 
     def run(*arguments: str, environment: dict[str, str | None] | None = None, **conditions: Any) -> Ended:
         variables = {"TURNWISE_STORE": store, "PYTHONWARNINGS": "error", **(environment or {})}
-        return server.run(tmp_path, *arguments, environment=variables, **conditions)
+        return forked_commands.run(tmp_path, *arguments, environment=variables, **conditions)
 
     return run
 

@@ -2,33 +2,32 @@
 
 import json
 import os
-import subprocess
-import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import docker
 import pytest
 from turnwise.sandbox.backends.listing import describe
 from turnwise.sandbox.backends.ownership import EXPIRES, HOST, PID, RUN, labels
+from turnwise.tests.console.forked_commands import Ended, ForkedCommands
 
 pytestmark = pytest.mark.docker
 
-PROGRAM = Path(sys.executable).with_name("turnwise")
+Sandbox = Callable[..., Ended]
 
 
-def turnwise(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [PROGRAM, "sandbox", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-        env={**os.environ, **env},
-    )
+@pytest.fixture
+def sandbox(forked_commands: ForkedCommands, tmp_path: Path) -> Sandbox:
+    """Return a function that runs ``turnwise sandbox``."""
+
+    def run(*arguments: str, **environment: str) -> Ended:
+        return forked_commands.run(tmp_path, "sandbox", *arguments, environment=environment)
+
+    return run
 
 
-def test_list_and_reap_distinguish_dead_from_live_owners() -> None:
+def test_list_and_reap_distinguish_dead_from_live_owners(sandbox: Sandbox) -> None:
     client = docker.APIClient(**docker.utils.kwargs_from_env())
     alive = f"turnwise-console-alive-{time.monotonic_ns()}"
     written = labels("a run", 600.0)
@@ -41,7 +40,7 @@ def test_list_and_reap_distinguish_dead_from_live_owners() -> None:
             dead = f"turnwise-console-dead-{time.monotonic_ns()}"
             changed = {**written, PID: "4194305"}
             client.create_container("turnwise/code:latest", command=["true"], name=dead, labels=changed)
-            rows = {row["id"]: row for row in json.loads(turnwise("list", "--json").stdout)}
+            rows = {row["id"]: row for row in json.loads(sandbox("list", "--json").out)}
             if dead in rows:
                 break
         assert rows[dead]["reap_reason"] == "its owner, process 4194305, is dead"
@@ -50,10 +49,10 @@ def test_list_and_reap_distinguish_dead_from_live_owners() -> None:
             f"process {os.getpid()}",
             "",
         )
-        assert alive in turnwise("list").stdout
-        planned = json.loads(turnwise("reap", "--dry-run", "--json").stdout)
+        assert alive in sandbox("list").out
+        planned = json.loads(sandbox("reap", "--dry-run", "--json").out)
         assert planned["removed"] == []
-        removed = json.loads(turnwise("reap", "--json").stdout)["removed"]
+        removed = json.loads(sandbox("reap", "--json").out)["removed"]
         assert alive not in {*planned["dead"], *removed}
         there = {name for one in client.containers(all=True) for name in one["Names"]}
         assert f"/{alive}" in there
@@ -63,20 +62,20 @@ def test_list_and_reap_distinguish_dead_from_live_owners() -> None:
         client.close()
 
 
-def test_doctor_names_every_dependency_and_its_remedy() -> None:
-    done = turnwise("doctor", "--json")
-    parts = {(part["backend"], part["name"]): part for part in json.loads(done.stdout)}
-    assert done.returncode == 0
+def test_doctor_names_every_dependency_and_its_remedy(sandbox: Sandbox) -> None:
+    done = sandbox("doctor", "--json")
+    parts = {(part["backend"], part["name"]): part for part in json.loads(done.out)}
+    assert done.code == 0
     assert all(parts["docker", name]["found"] for name in ("SDK", "engine", "runtimes", "image code"))
     assert all(parts["local", name]["found"] for name in ("bubblewrap", "namespaces", "python3"))
     assert all(part["detail"] for part in parts.values())
 
 
-def test_an_image_that_is_up_to_date_is_not_built_again() -> None:
-    done = turnwise("build", "code", "--json")
-    assert done.returncode == 0
-    assert json.loads(done.stdout)["code"].startswith("sha256:")
-    assert "is up to date" in done.stderr
+def test_an_image_that_is_up_to_date_is_not_built_again(sandbox: Sandbox) -> None:
+    done = sandbox("build", "code", "--json")
+    assert done.code == 0
+    assert json.loads(done.out)["code"].startswith("sha256:")
+    assert "is up to date" in done.err
 
 
 @pytest.mark.parametrize(
@@ -90,26 +89,26 @@ def test_an_image_that_is_up_to_date_is_not_built_again() -> None:
         (["build", "gui"], "unknown image 'gui'; the images are code, web, desktop"),
     ],
 )
-def test_a_wrong_name_is_reported_and_exits_2(arguments: list[str], message: str) -> None:
-    done = turnwise(*arguments)
-    assert done.returncode == 2
-    assert message in done.stderr
-    assert done.stdout == ""
+def test_a_wrong_name_is_reported_and_exits_2(sandbox: Sandbox, arguments: list[str], message: str) -> None:
+    done = sandbox(*arguments)
+    assert done.code == 2
+    assert message in done.err
+    assert done.out == ""
 
 
 @pytest.mark.parametrize("command", ["list", "reap", "check", "build"])
-def test_without_an_engine_one_line_names_the_remedy(command: str) -> None:
-    done = turnwise(command, DOCKER_HOST="unix:///nowhere/docker.sock")
-    assert done.returncode == 2
-    assert done.stderr.startswith("turnwise: no Docker engine answers")
-    assert "install docker.io and start dockerd" in done.stderr
-    assert done.stderr.count("\n") == 1
+def test_without_an_engine_one_line_names_the_remedy(sandbox: Sandbox, command: str) -> None:
+    done = sandbox(command, DOCKER_HOST="unix:///nowhere/docker.sock")
+    assert done.code == 2
+    assert done.err.startswith("turnwise: no Docker engine answers")
+    assert "install docker.io and start dockerd" in done.err
+    assert done.err.count("\n") == 1
 
 
-def test_without_an_engine_doctor_names_the_remaining_features() -> None:
-    done = turnwise("doctor", "--json", DOCKER_HOST="unix:///nowhere/docker.sock")
-    parts = {(part["backend"], part["name"]): part for part in json.loads(done.stdout)}
-    assert done.returncode == 0
+def test_without_an_engine_doctor_names_the_remaining_features(sandbox: Sandbox) -> None:
+    done = sandbox("doctor", "--json", DOCKER_HOST="unix:///nowhere/docker.sock")
+    parts = {(part["backend"], part["name"]): part for part in json.loads(done.out)}
+    assert done.code == 0
     assert not parts["docker", "engine"]["found"]
     assert "start dockerd" in parts["docker", "engine"]["detail"]
 
