@@ -1,10 +1,12 @@
-"""Sandboxes with a browser, the site of hostile pages, and a site of one page."""
+"""Sandboxes with a browser, one browser for all modules, the site of hostile pages, and a site of one page."""
 
 import subprocess
 from collections.abc import Iterator
 
 import pytest
 from turnwise.envs.computer import driver_client
+from turnwise.envs.web.browser_session import BrowserSession
+from turnwise.envs.web.miniwob.env import SERVER
 from turnwise.sandbox import set_provider
 from turnwise.sandbox.images.reference import image_reference
 from turnwise.sandbox.provider import InProcessProvider
@@ -25,19 +27,27 @@ def browsers() -> Iterator[None]:
     provider.close()
 
 
+@pytest.fixture(scope="package")
+def browser(browsers: None) -> Iterator[BrowserSession]:
+    """One browser, next to the pages of MiniWoB++, for the episodes of every module that does not test its start."""
+    made = BrowserSession([SERVER])
+    yield made
+    made.close()
+
+
 @pytest.fixture(scope="module")
-def site(browsers: None) -> Iterator[HostileSite]:
+def site(browser: BrowserSession) -> Iterator[HostileSite]:
     patched = pytest.MonkeyPatch()
     patched.setattr(driver_client, "STEP_TIMEOUT_S", STEP_TIMEOUT_S)
     made = HostileSite()
+    made.browser = browser
     yield made
-    made.close()
     patched.undo()
 
 
 @pytest.fixture(scope="module")
-def page(browsers: None) -> Iterator[OnePage]:
-    """One browser for all pages of a module; each test opens its own."""
+def page(browser: BrowserSession) -> OnePage:
+    """A site of one page; each test opens its own."""
     made = OnePage()
-    yield made
-    made.close()
+    made.browser = browser
+    return made

@@ -4,10 +4,14 @@ import re
 import time
 from typing import Any
 
+import pytest
+from turnwise.envs.computer import driver_client
 from turnwise.envs.web.custom_site import CustomSiteEnv, FinalState, SiteTask
 
 STEP_TIMEOUT_S = 4.0
 """Timeout of one action on these pages."""
+LOST_STEP_TIMEOUT_S = 1.5
+"""Timeout of an action on a page that uses a processor until then."""
 HEAD = "<!doctype html><title>page</title><h1>page</h1>"
 PAGES = {
     "harmless": "<a href=other.html>other</a><button onclick=\"document.title='pressed'\">press</button>",
@@ -21,7 +25,7 @@ PAGES = {
     "buffers": '<button onclick="const a = []; for (;;) a.push(new Uint8Array(1 << 24).fill(7))">press</button>',
     "download": '<a href="big.bin" download>press</a>',
     "popup": "<button onclick=\"window.open('other.html')\">press</button>",
-    "popups": "<button onclick=\"for (let i = 0; i < 40; i++) window.open('other.html?' + i)\">press</button>",
+    "popups": "<button onclick=\"for (let i = 0; i < 16; i++) window.open('other.html?' + i)\">press</button>",
     "rewrites": (
         "<button id=a>press</button><script>setInterval(() => { const b = document.querySelector('button');"
         " b.id = 'x' + Math.random(); b.dataset.bid = '12' }, 1)</script>"
@@ -183,6 +187,13 @@ def press(site: HostileSite, at: str) -> tuple[str, float]:
     )
     assert reward == 0.0
     return str(after), time.monotonic() - began
+
+
+def lose(site: HostileSite, at: str) -> tuple[str, float]:
+    """Do as ``press`` on a page that then does not respond, with a short timeout."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(driver_client, "STEP_TIMEOUT_S", LOST_STEP_TIMEOUT_S)
+        return press(site, at)
 
 
 def clean(site: HostileSite) -> None:

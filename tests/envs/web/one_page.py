@@ -1,9 +1,17 @@
-"""A site of one page, whose elements are found by their names."""
+"""A site of one page, whose elements are found by their names.
+
+The next page replaces the file of the one before, and the server keeps running, because other tests start it. No other
+site may use the browser meanwhile.
+"""
 
 import re
 from typing import Any
 
+from turnwise.envs.web.browser_session import SITE_USER
 from turnwise.envs.web.custom_site import CustomSiteEnv, FinalState, SiteTask
+from turnwise.envs.web.env import EpisodeStart
+from turnwise.envs.web.site_server import FILES
+from turnwise.sandbox import SandboxLease
 
 LOG = (
     "<script>const log = text => document.getElementById('log').textContent += text + '; '</script><p id=log>log: </p>"
@@ -17,6 +25,8 @@ class OnePage(CustomSiteEnv):
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         self.body = self.seen = ""
+        self.served: SandboxLease | None = None
+        """The sandbox in which the site's server runs."""
 
     def open(self, body: str) -> None:
         """Start an episode on a page with this body."""
@@ -27,6 +37,19 @@ class OnePage(CustomSiteEnv):
         """Return the task of opening the page."""
         pages = {"index.html": f"<!doctype html><title>page</title>{LOG}{self.body}", "other.html": "<h1>other</h1>"}
         return SiteTask("try", "/index.html", {name: text.encode() for name, text in pages.items()})
+
+    def start_episode(self, seed: int, split: str) -> EpisodeStart:
+        """Open the page, on the running server if there is one."""
+        sandbox = self.browser.sandbox
+        if sandbox is None or sandbox is not self.served:
+            start = super().start_episode(seed, split)
+            self.served = self.browser.sandbox
+            return start
+        task = self.task(seed, split)
+        files = {f"{FILES}/{name}": content for name, content in task.files.items()}
+        sandbox.write(files, timeout_s=10, user=SITE_USER)
+        origin = f"http://127.0.0.1:{self.port}"
+        return EpisodeStart(task.goal, origin + task.start, (origin,))
 
     def check(self, final: FinalState) -> bool:
         """Return true."""

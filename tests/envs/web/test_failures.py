@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 from turnwise.envs.computer import driver_client
 from turnwise.envs.web.browser_session import BROWSER, BROWSER_USER, DRIVER_USER, SITE_USER, SOCKET
-from turnwise.envs.web.site_server import FILES
+from turnwise.envs.web.site_server import FILES, SiteServer
 from turnwise.sandbox import SandboxError, SandboxLost
 from turnwise.sandbox.errors import NodeLost
-from turnwise.tests.envs.web.hostile_site import HostileSite, clean, number_of, press
+from turnwise.tests.envs.web.hostile_site import HostileSite, clean, lose, number_of
 
 pytestmark = pytest.mark.usefixtures("browsers")
 
@@ -46,7 +46,7 @@ def test_an_episode_starts_in_a_new_sandbox_after_one_has_filled_the_disk(site: 
 
 
 def test_messages_of_a_page_do_not_fill_the_disk(site: HostileSite) -> None:
-    press(site, "talks")
+    lose(site, "talks")
     assert site.browser.sandbox
     log = site.browser.sandbox.read(BROWSER.helpers[0].folder, timeout_s=5, user=BROWSER_USER)["log"]
     assert len(log) < 1 << 16
@@ -96,6 +96,17 @@ def test_a_page_that_crashed_is_replaced_at_once(site: HostileSite) -> None:
     clean(site)
 
 
+def test_a_server_that_ends_is_reported_at_once(site: HostileSite) -> None:
+    site.at = "harmless"
+    site.reset(seed=1)
+    assert site.browser.sandbox
+    began = time.monotonic()
+    with pytest.raises(SandboxError, match=r"ended at once \(command: `echo broken; exit 3`\): broken"):
+        SiteServer({}, "echo broken; exit 3", 8080).start(site.browser.sandbox, SITE_USER)
+    assert time.monotonic() - began < 10
+    clean(site)
+
+
 def test_an_error_of_the_driver_is_not_an_outcome(site: HostileSite) -> None:
     site.at = "harmless"
     site.reset(seed=1)
@@ -137,13 +148,12 @@ def patient(site: HostileSite, monkeypatch: pytest.MonkeyPatch) -> Iterator[None
 
 
 def test_a_start_of_chromium_that_hangs_is_repeated(site: HostileSite, patient: None) -> None:
-    site.at = "endless"
-    seen, _ = site.reset(seed=1)
+    site.at = "harmless"
+    site.reset(seed=1)
     assert site.browser.sandbox
-    running = chromiums(site.browser.sandbox.id)
-    stopped = threading.Thread(target=stop_the_next, args=(site.browser.sandbox.id, running))
+    stopped = threading.Thread(target=stop_the_next, args=(chromium(site.browser.sandbox.id),))
     stopped.start()
-    after = str(site.step(f"click({number_of(seen, 'button')})")[0])
+    after, _ = lose(site, "endless")
     stopped.join()
     assert "error: the page did not respond" in after
     assert site.browser.sandbox
@@ -152,29 +162,42 @@ def test_a_start_of_chromium_that_hangs_is_repeated(site: HostileSite, patient: 
     clean(site)
 
 
-def chromiums(container: str) -> set[int]:
-    """Return the pids of the main processes of Chromium in a container."""
+def chromium(container: str) -> int:
+    """Return the pid of the main process of Chromium in a container."""
     init = subprocess.check_output(["docker", "inspect", "-f", "{{.State.Pid}}", container], text=True).strip()
-    return set(main_processes(Path(f"/proc/{init}/ns/pid").readlink()))
-
-
-def main_processes(namespace: Path) -> Iterator[int]:
-    """Yield the pids of the main processes of Chromium in a namespace, in milliseconds, unlike ``docker top``."""
+    namespace = Path(f"/proc/{init}/ns/pid").readlink()
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            if (folder / "ns" / "pid").readlink() == namespace:
-                arguments = (folder / "cmdline").read_bytes()
-                if b"/lib/chromium/" in arguments and b"--type=" not in arguments:
-                    yield int(folder.name)
+            if (folder / "ns" / "pid").readlink() == namespace and is_chromium(int(folder.name)):
+                return int(folder.name)
+    raise LookupError(f"no Chromium runs in {container}")
 
 
-def stop_the_next(container: str, running: set[int]) -> None:
-    """Suspend the first Chromium that starts beside these."""
-    namespace = Path(f"/proc/{min(running)}/ns/pid").readlink()
+def is_chromium(pid: int) -> bool:
+    """Return whether a process is the main one of Chromium. Raises OSError."""
+    arguments = Path(f"/proc/{pid}/cmdline").read_bytes()
+    return b"/lib/chromium/" in arguments and b"--type=" not in arguments
+
+
+def parent(pid: int) -> int:
+    """Return the pid of the parent of a process."""
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def children(pid: int) -> Iterator[int]:
+    """Yield the pids of the children of a process; none if it has ended."""
+    with contextlib.suppress(OSError):
+        yield from map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
+
+
+def stop_the_next(running: int) -> None:
+    """Suspend the first Chromium that the launcher of this one starts after it, by the script of its package."""
+    launcher = parent(parent(running))
     until = time.monotonic() + 60
     while time.monotonic() < until:
-        if started := set(main_processes(namespace)) - running:
-            for pid in started:
-                os.kill(pid, signal.SIGSTOP)
-            return
+        for pid in (one for script in children(launcher) for one in children(script)):
+            with contextlib.suppress(OSError):
+                if pid != running and is_chromium(pid):
+                    os.kill(pid, signal.SIGSTOP)
+                    return
         time.sleep(0.01)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 from turnwise.envs.web.apps.env import WebAppsEnv
-from turnwise.envs.web.browser_session import BROWSER_USER, DRIVER_USER, SITE_USER, SOCKET
+from turnwise.envs.web.browser_session import BROWSER_USER, DRIVER_USER, SITE_USER, SOCKET, BrowserSession
 from turnwise.envs.web.site_server import FILES
 from turnwise.sandbox import SandboxLease
 
@@ -54,14 +54,14 @@ for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
 
 
 @pytest.fixture(scope="module")
-def sandbox(browsers: None) -> Iterator[SandboxLease]:
+def sandbox(browser: BrowserSession) -> Iterator[SandboxLease]:
     env = WebAppsEnv(template="shop/price")
+    env.browser = browser
     env.reset(seed=1)
     assert env.browser.sandbox
     yield env.browser.sandbox
     # Whatever was tried, the episode goes on.
     assert env.step('send_msg_to_user("12")')[2:4] == (True, False)
-    env.close()
 
 
 def attempted(sandbox: SandboxLease, script: str, user: int = BROWSER_USER) -> tuple[str, str]:

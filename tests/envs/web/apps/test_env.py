@@ -3,13 +3,13 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 from turnwise.envs.web.apps import env as apps_env
 from turnwise.envs.web.apps.env import WebAppsEnv, as_action
 from turnwise.envs.web.apps.tasks.catalog import TEMPLATES
+from turnwise.envs.web.browser_session import BrowserSession
 
 SEEDS = int(os.environ.get("TURNWISE_BROWSED_SEEDS", "1"))
 EVERY = int(os.environ.get("TURNWISE_BROWSED_EVERY", "18"))
@@ -19,10 +19,10 @@ pytestmark = pytest.mark.usefixtures("browsers")
 
 
 @pytest.fixture(scope="module")
-def env(browsers: None) -> Iterator[WebAppsEnv]:
+def env(browser: BrowserSession) -> WebAppsEnv:
     made = WebAppsEnv(template="shop/checkout")
-    yield made
-    made.close()
+    made.browser = browser
+    return made
 
 
 def solved(env: WebAppsEnv, seed: int) -> tuple[list[str], list[str]]:

@@ -4,7 +4,6 @@ CI writes a text of every kind into every kind of field; the soak has all.
 """
 
 import re
-from collections.abc import Iterator
 
 import pytest
 from turnwise.tests.envs.web.one_page import OnePage
@@ -41,6 +40,8 @@ BODY = (
     "<script>for (const kind of ['input', 'change']) addEventListener(kind, event => log('event ' + event.target.id))"
     "</script>"
 )
+WRITABLE = f"{BODY}<p>to write</p>"
+"""Another page with the same fields, so that ``fields`` is opened again after a test has written."""
 
 
 def held(page: OnePage, name: str) -> str:
@@ -136,7 +137,7 @@ def test_a_text_that_a_field_cannot_hold_is_refused(fields: OnePage, name: str, 
     ],
 )
 def test_a_text_that_a_field_can_hold_is_written(page: OnePage, name: str, text: str) -> None:
-    page.open(BODY)
+    page.open(WRITABLE)
     seen, valid = page.try_action(f'fill({{field}}, "{text}")', field=line(page, name))
     assert (valid, f"event {name}" in seen) == (True, True), seen
     assert held(page, name) == text
@@ -180,15 +181,14 @@ def test_options_that_a_list_cannot_hold_are_refused(fields: OnePage, name: str,
 
 
 def test_a_list_holds_several_options(page: OnePage) -> None:
-    page.open(BODY)
+    page.open(WRITABLE)
     assert page.try_action('select_option({field}, ["b", "c"])', field=line(page, "many"))[1]
     assert held(page, "many") == "b+c"
 
 
-@pytest.fixture(scope="module")
-def fields(browsers: None) -> Iterator[OnePage]:
-    """A page that stays as it is, because no action on it is executed."""
-    made = OnePage()
-    made.open(BODY)
-    yield made
-    made.close()
+@pytest.fixture
+def fields(page: OnePage) -> OnePage:
+    """A page that serves test after test, because no action on it is executed."""
+    if page.body != BODY:
+        page.open(BODY)
+    return page

@@ -5,14 +5,13 @@ CI opens a few tasks; the soak opens all.
 
 import os
 import re
-from collections.abc import Iterator
 from time import sleep
 
 import pytest
 from gymnasium.utils.env_checker import check_env
 from turnwise.envs.computer.env import ObservationMode
 from turnwise.envs.web.browser_session import BrowserSession
-from turnwise.envs.web.miniwob.env import SERVER, MiniWoBEnv
+from turnwise.envs.web.miniwob.env import MiniWoBEnv
 from turnwise.envs.web.miniwob.tasks import TASKS
 from turnwise.tests.envs.soaked import soaked_but
 
@@ -20,13 +19,6 @@ EVERY = int(os.environ.get("TURNWISE_MINIWOB_EVERY", "26"))
 """One task in this many is tested."""
 
 pytestmark = pytest.mark.usefixtures("browsers")
-
-
-@pytest.fixture(scope="module")
-def browser(browsers: None) -> Iterator[BrowserSession]:
-    made = BrowserSession([SERVER])
-    yield made
-    made.close()
 
 
 def task(name: str, browser: BrowserSession) -> MiniWoBEnv:

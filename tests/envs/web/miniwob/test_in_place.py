@@ -6,7 +6,6 @@ one on a page that stays; every observation, screenshot and reward must be equal
 
 import os
 import random
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -14,7 +13,7 @@ from turnwise.envs.computer.elements import in_viewport
 from turnwise.envs.computer.env import ObservationMode
 from turnwise.envs.web.browser_session import BrowserSession
 from turnwise.envs.web.env import BrowserEnv, EpisodeStart
-from turnwise.envs.web.miniwob.env import SERVER, MiniWoBEnv
+from turnwise.envs.web.miniwob.env import MiniWoBEnv
 from turnwise.envs.web.miniwob.tasks import IN_PLACE, LATE_ICONS
 
 EVERY = int(os.environ.get("TURNWISE_MINIWOB_EVERY", "45"))
@@ -30,13 +29,6 @@ class Fresh(MiniWoBEnv):
 
     def start_episode(self, seed: int, split: str) -> EpisodeStart:
         return replace(super().start_episode(seed, split), reusable=False)
-
-
-@pytest.fixture(scope="module")
-def browser(browsers: None) -> Iterator[BrowserSession]:
-    made = BrowserSession([SERVER])
-    yield made
-    made.close()
 
 
 def last(env: BrowserEnv, rng: random.Random) -> str:

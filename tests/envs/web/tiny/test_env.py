@@ -1,10 +1,9 @@
 """``turnwise/TinyWeb-v0``: pages in few words, in a real browser."""
 
-from collections.abc import Iterator
-
 import pytest
 from turnwise.envs.web.apps.env import WebAppsEnv
 from turnwise.envs.web.apps.splits import APP_SPLITS
+from turnwise.envs.web.browser_session import BrowserSession
 from turnwise.envs.web.tiny.env import FIELD_ROLES, HELD_OUT, TRAINED, VOCABULARY, TinyWebEnv
 from turnwise.envs.web.tiny.login import LoginEnv
 
@@ -12,17 +11,17 @@ SEEDS = range(20)
 
 
 @pytest.fixture(scope="module")
-def env(browsers: None) -> Iterator[TinyWebEnv]:
+def env(browser: BrowserSession) -> TinyWebEnv:
     made = TinyWebEnv()
-    yield made
-    made.close()
+    made._browser = browser
+    return made
 
 
 @pytest.fixture(scope="module")
-def login(browsers: None) -> Iterator[LoginEnv]:
+def login(browser: BrowserSession) -> LoginEnv:
     made = LoginEnv()
-    yield made
-    made.close()
+    made.browser = browser
+    return made
 
 
 def closed(seen: object) -> None:
