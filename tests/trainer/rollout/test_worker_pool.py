@@ -1,49 +1,19 @@
 """A worker counts as lost if it overruns its timeout or stops answering, never because a member queues."""
 
 import asyncio
-import os
 import re
-import time
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from pydantic import BaseModel, field_validator
-from turnwise.agents.errors import UnusableChat
 from turnwise.errors import TurnwiseError
-from turnwise.records import Group, Outcome, Status
+from turnwise.records import Status
 from turnwise.tests.agents.players import group, site
+from turnwise.tests.trainer.rollout.slow_workers import Broken, Killed, Raising, Slow
 from turnwise.trainer.rollout import worker_pool
 from turnwise.trainer.rollout.worker_pool import WorkerLost, WorkerPool
 
 pytestmark = pytest.mark.slow
 TIMEOUT_S = 2.0
-
-
-class Slow:
-    """A rollout worker whose only member waits for a slot, then plays. It injects the delays of a worker under load."""
-
-    def __init__(self, queues_s: float, plays_s: float, blocks: bool) -> None:
-        self._queues_s, self._plays_s, self._blocks = queues_s, plays_s, blocks
-        self._since: float | None = None
-
-    async def play(self, of: Group, members: Sequence[tuple[int, int]], *_: Any) -> tuple[list[Outcome], int]:
-        await asyncio.sleep(self._queues_s)
-        self._since = time.monotonic()
-        if self._blocks:
-            time.sleep(self._plays_s)  # The fault: its event loop blocks.
-        await asyncio.sleep(self._plays_s)
-        self._since = None
-        return [Outcome("t", member, attempt, Status.COMPLETED, 1.0, True, 1, 1) for member, attempt in members], 0
-
-    async def slot_held_s(self, name: str) -> float:
-        return 0.0 if self._since is None else time.monotonic() - self._since
-
-    async def ready(self) -> bool:
-        return True
-
-    async def close(self) -> None:
-        """Do nothing: it holds no environment."""
 
 
 LOADS: dict[str, tuple[float, float, bool, str]] = {
@@ -102,13 +72,6 @@ def test_a_worker_that_ray_ended_for_memory_is_lost_for_that_reason(ray: Any, mo
     asyncio.run(scenario())
 
 
-class Broken(Slow):
-    """A worker of a node on which it cannot start."""
-
-    def __init__(self) -> None:
-        raise OSError("no model folder here")
-
-
 def test_a_node_on_which_no_worker_starts_gets_no_groups(
     ray: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -138,50 +101,12 @@ def test_a_node_on_which_no_worker_starts_gets_no_groups(
     asyncio.run(scenario())
 
 
-class Killed(Slow):
-    """A worker whose process ends while it starts."""
-
-    def __init__(self) -> None:
-        """End the process."""
-        os._exit(1)
-
-
 def test_a_worker_killed_while_it_starts_is_an_error_with_a_remedy(ray: Any) -> None:
     remote = ray.remote(Killed).options(num_cpus=0, max_concurrency=100)
     pool = WorkerPool(lambda _: remote.remote(), ["here"])
     with pytest.raises(TurnwiseError, match=r"^a rollout worker could not start: .*same command") as raised:
         asyncio.run(pool.ready(60))
     assert not re.search("OOM|Worker exit", str(raised.value))
-
-
-class Refused(BaseModel):
-    """A model that pydantic refuses with an error of several lines, the last of which is an address."""
-
-    size: int
-
-    @field_validator("size")
-    @classmethod
-    def _fits(cls, value: int) -> int:
-        if value > 128:
-            raise ValueError(f"User-specified size ({value}) is greater than 128.\nSet it to less.")
-        return value
-
-
-class Raising(Slow):
-    """A worker that raises while it starts."""
-
-    def __init__(self, how: str) -> None:
-        """Raise an error of one of several forms."""
-        if how == "pydantic":
-            Refused(size=512)
-        if how == "chained":
-            try:
-                raise KeyError("inner")
-            except KeyError as error:
-                raise RuntimeError("the kernel: no such head size:\n  96 of 64") from error
-        if how == "empty":
-            raise AssertionError
-        raise UnusableChat("`folder`: it has no chat template")
 
 
 REASONS = {
