@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from turnwise.agents.placement import on_node, own_node
+from turnwise.agents.placement import on_node
 from turnwise.errors import TurnwiseError
 from turnwise.store.database import open_database
 from turnwise.store.queries import list_runs
@@ -91,26 +91,27 @@ def test_each_node_of_a_cluster_has_a_writer(cluster: Any, tmp_path: Path) -> No
     server.stop()
 
 
-class Worker:
-    """A rollout worker that returns its node."""
-
-    async def ready(self) -> bool:
-        return True
-
-    async def node(self) -> str:
-        import ray
-
-        return ray.get_runtime_context().get_node_id()
-
-    async def own_node(self) -> str:
-        return own_node()
-
-    async def close(self) -> None:
-        """Do nothing: it holds no environment."""
-
-
 def test_workers_follow_the_nodes_that_join_and_leave(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     import ray
+
+    class Worker:
+        """A rollout worker that returns its node. Ray pickles a local class, so its process imports little."""
+
+        async def ready(self) -> bool:
+            return True
+
+        async def node(self) -> str:
+            import ray
+
+            return ray.get_runtime_context().get_node_id()
+
+        async def own_node(self) -> str:
+            from turnwise.agents.placement import own_node
+
+            return own_node()
+
+        async def close(self) -> None:
+            """Do nothing: it holds no environment."""
 
     monkeypatch.setattr(worker_pool, "CHECK_INTERVAL_S", 0.5)
     ray.init(cluster.address, logging_level="ERROR", log_to_driver=False)
