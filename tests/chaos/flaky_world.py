@@ -69,7 +69,7 @@ def until(condition: Callable[[], bool], name: str, alive: Callable[[], bool]) -
     while not condition():
         assert alive(), f"the run ended before: {name}"
         assert time.monotonic() < deadline, f"not within {WAIT_S} s: {name}"
-        time.sleep(0.1)
+        time.sleep(0.25)
 
 
 def outage(folder: Path, printed: Callable[[], str], alive: Callable[[], bool]) -> None:

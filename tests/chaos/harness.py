@@ -75,7 +75,7 @@ class Launch:
         while updates(self.folder) < update:
             assert self.process.poll() is None, f"ended before update {update}:\n{self.log()}"
             assert time.monotonic() < deadline, f"no update {update} within {seconds} s:\n{self.log()}"
-            time.sleep(0.1)
+            time.sleep(0.25)
 
 
 def command(folder: Path, *arguments: str, fault: str = "") -> subprocess.CompletedProcess[str]:

@@ -89,7 +89,7 @@ class Program:
         while count(self.folder, table) < rows:
             assert self.process.poll() is None, f"ended before {table} {rows}:\n{self.out()[-3000:]}\n{self.err()}"
             assert time.monotonic() < deadline, f"no {table} {rows} within {READY_S} s:\n{self.out()[-3000:]}"
-            time.sleep(0.05)
+            time.sleep(0.25)
 
     def part(self, name: str) -> psutil.Process:
         """A process of this program by the start of its name."""
