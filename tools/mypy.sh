@@ -7,4 +7,4 @@ trap 'rm -rf "$link"' EXIT
 ln -s "$root" "$link/turnwise"
 cd "$link"
 exec_path="$root/.venv/bin/python"
-"$exec_path" -m mypy --num-workers "$(nproc)" --config-file "$root/pyproject.toml" --cache-dir "$root/.mypy_cache" --python-executable "$exec_path" -p turnwise "$@"
+"$exec_path" -m mypy --config-file "$root/pyproject.toml" --cache-dir "$root/.mypy_cache" --python-executable "$exec_path" -p turnwise "$@"

@@ -45,7 +45,7 @@ def rollout_worker() -> None:
     """Play until the worker is ended."""
     import ray
     from turnwise.tests.agents.players import group, site
-    from turnwise.tests.trainer.rollout.slow_workers import Slow
+    from turnwise.tests.trainer.cluster.slow_workers import Slow
     from turnwise.trainer.rollout.worker_pool import WorkerLost, WorkerPool
 
     async def play() -> None:

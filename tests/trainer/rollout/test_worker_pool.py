@@ -8,7 +8,7 @@ import pytest
 from turnwise.errors import TurnwiseError
 from turnwise.records import Status
 from turnwise.tests.agents.players import group, site
-from turnwise.tests.trainer.rollout.slow_workers import Broken, Killed, Raising, Slow
+from turnwise.tests.trainer.cluster.slow_workers import Broken, Killed, Raising, Slow
 from turnwise.trainer.rollout import worker_pool
 from turnwise.trainer.rollout.worker_pool import WorkerLost, WorkerPool
 
