@@ -29,6 +29,7 @@ import gymnasium
 from gymnasium.envs.registration import EnvSpec, load_env_creator
 
 from ..errors import suggestion
+from ..process.limits import limits, raise_again
 from .base import Adapted, TurnEnv
 from .errors import EnvironmentFailed, UnknownEnvironment
 from .web.miniwob.tasks import TASKS
@@ -82,10 +83,12 @@ def _registering(what: str) -> Iterator[None]:
             "be slow, or may itself wait for a thread that makes environments"
         )
     before, _at_work = _at_work, what
+    start = limits()
     try:
         yield
     finally:
         _at_work = before
+        raise_again(start)
         _REGISTERING.release()
 
 

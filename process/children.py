@@ -133,7 +133,11 @@ def descendants(parent: int | None = None) -> list[int]:
     Without the resource tracker of ``multiprocessing``, which ends by itself, after the others.
     """
     children: dict[int, list[int]] = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
+    try:
+        stats = list(Path("/proc").glob("[0-9]*/stat"))
+    except OSError:  # an environment lowered the limit on open files
+        stats = []
+    for stat in stats:
         with contextlib.suppress(OSError, ValueError, IndexError):
             state, above = stat.read_text(errors="replace").rpartition(")")[2].split()[:2]
             if state != "Z":

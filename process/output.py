@@ -1,29 +1,86 @@
 """Output of a command, apart from the output of the code that it runs.
 
 Environments, plugins and libraries print: by ``print``, from C, or in programs that inherit the file descriptors. After
-``claim_output``, all of that goes to stderr, and only ``stdout()`` reaches the command's stdout. A file descriptor or a
-stream that such code closes or replaces changes nothing of the two.
+``claim_output``, all of that goes to stderr, and only ``stdout()`` reaches the command's stdout. A stream that such
+code closes or replaces changes nothing of the two, nor does a file descriptor 0, 1 or 2 that it closes.
+
+Code that closes all descriptors closes those of the store and of the event loop too. The next file takes the number,
+and its content would be overwritten: ``check_descriptors`` ends the command.
 """
 
+import contextlib
+import fcntl
 import os
 import sys
 from typing import TextIO
 
 _claimed: tuple[TextIO, TextIO] | None = None
 """The streams of the command."""
+_guard: tuple[int, tuple[int, int]] | None = None
+"""A descriptor of a low number that nothing uses, and its file: code that closes all descriptors closes it."""
+COPIES_FROM = 500
+"""Least number of the descriptors of the command's streams: ``os.closerange(3, 100)`` leaves them open."""
+closed = 0
+"""How often code of an environment has closed descriptor 0, 1 or 2."""
+LOST = (
+    "code of an environment closed all files of this process (`os.closerange`, `os.close`), also those of turnwise: "
+    "`turnwise envs check` finds it; close files in a process of the environment"
+)
+EXIT_LOST = 2
+"""Exit status of a ``TurnwiseError``."""
 
 
 def claim_output() -> None:
     """Keep stdout and stderr for the command, and send what other code prints to stderr. Later calls do nothing."""
-    global _claimed
+    global _claimed, _guard
     if _claimed is not None or sys.stdout is None or sys.stderr is None:
         return
     try:
         sys.stdout.flush()
         _claimed = _copy(sys.stdout), _copy(sys.stderr)
+        guard = os.dup(sys.stderr.fileno())
+        _guard = guard, _file(guard)
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     except (OSError, ValueError):  # a closed stream, or one without a file descriptor, as in a notebook
         _claimed = None
+
+
+def check_descriptors() -> None:
+    """After a call of other code, open a closed descriptor 0, 1 or 2 again; without ``claim_output``, do nothing.
+
+    If the other descriptors are closed, end the process with one line on stderr.
+    """
+    global closed
+    if _claimed is None:
+        return
+    if not _is_guarded():
+        for descriptor in (_claimed[1].fileno(), 2):
+            with contextlib.suppress(OSError):
+                os.write(descriptor, f"turnwise: {LOST}\n".encode())
+                break
+        os._exit(EXIT_LOST)
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            closed += 1
+            if number:
+                os.dup2(_claimed[1].fileno(), number)
+            else:
+                null = os.open(os.devnull, os.O_RDONLY)  # the lowest free number, which is 0
+                os.set_inheritable(null, True)
+
+
+def _is_guarded() -> bool:
+    try:
+        return _guard is None or _file(_guard[0]) == _guard[1]
+    except OSError:
+        return False
+
+
+def _file(descriptor: int) -> tuple[int, int]:
+    found = os.fstat(descriptor)
+    return found.st_dev, found.st_ino
 
 
 def stdout() -> TextIO:
@@ -47,4 +104,8 @@ def _copy(stream: TextIO) -> TextIO:
     """Return a stream of the same file that programs do not inherit."""
     line_buffering = bool(getattr(stream, "line_buffering", False))
     buffering = 1 if line_buffering else -1
-    return os.fdopen(os.dup(stream.fileno()), "w", buffering, encoding=stream.encoding, errors=stream.errors)
+    try:
+        copy = fcntl.fcntl(stream.fileno(), fcntl.F_DUPFD_CLOEXEC, COPIES_FROM)
+    except OSError:  # above the limit on open files
+        copy = os.dup(stream.fileno())
+    return os.fdopen(copy, "w", buffering, encoding=stream.encoding, errors=stream.errors)

@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from sqlalchemy.exc import DBAPIError
 
+from ..process.limits import file_limit, lowered_limits
 from .errors import StoreError, StoreFull, StoreGone, StoreUnavailable
 
 RETRY_S = 30.0
@@ -68,6 +69,8 @@ def to_store_error(error: DBAPIError | UnicodeEncodeError, url: str) -> Exceptio
     if isinstance(error, UnicodeEncodeError):
         return StoreError(f"the name {error.object!a} is not UTF-8, so no row of the store has it; correct the name")
     if is_full(error):
+        if limited := file_limit():
+            return StoreFull(f"the store {url} cannot grow: {error.orig}. Committed writes are safe: {limited}")
         return StoreFull(
             f"no room left for the store {url}: {error.orig}. Committed writes are safe: "
             "free some space and run the same command again"
@@ -93,7 +96,8 @@ def to_store_error(error: DBAPIError | UnicodeEncodeError, url: str) -> Exceptio
         )
     if any(phrase in str(error.orig) for phrase in _SQLITE_CLOSED):
         return StoreError(
-            f"the store {url} cannot be used: {error.orig}; check its path, its owner and its permissions"
+            f"the store {url} cannot be used: {error.orig}; "
+            f"{lowered_limits() or 'check its path, its owner and its permissions'}"
         )
     return error
 

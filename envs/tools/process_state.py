@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from ...process import timers
+from ...process import limits, output, timers
 
 SIGACTION_BYTES = 152
 """Size of ``struct sigaction`` of the C library; its first field is the handler."""
@@ -78,6 +78,11 @@ def _umask() -> int:
     umask = os.umask(0)
     os.umask(umask)
     return umask
+
+
+def _limits() -> tuple[object, ...]:
+    """Return each limit, and how often one was lowered and raised again."""
+    return *(resource.getrlimit(getattr(resource, name)) for name in LIMITS), limits.lowered.total()
 
 
 def _handlers() -> tuple[object, ...]:
@@ -157,9 +162,9 @@ OBSERVED: dict[str, Callable[[], Any]] = {
     "the signal mask of its thread": lambda: frozenset(signal.pthread_sigmask(signal.SIG_BLOCK, ())),
     "timers (`signal.setitimer`, `alarm`)": _timers,
     "`sys.stdin`, `sys.stdout` or `sys.stderr`": _streams,
-    "file descriptor 0, 1 or 2": lambda: tuple(map(_file, (0, 1, 2))),
+    "file descriptor 0, 1 or 2": lambda: (*map(_file, (0, 1, 2)), output.closed),
     "the umask": _umask,
-    "limits (`resource.setrlimit`)": lambda: tuple(resource.getrlimit(getattr(resource, name)) for name in LIMITS),
+    "limits (`resource.setrlimit`)": _limits,
     "the priority of the process": lambda: os.getpriority(os.PRIO_PROCESS, 0),
     "the CPUs of the process (`os.sched_setaffinity`)": _cpus,
     "the group or session of the process": lambda: (os.getpgrp(), os.getsid(0)),

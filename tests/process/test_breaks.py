@@ -1,0 +1,82 @@
+"""An environment that lowers limits of its process or closes its files: the command goes on, or ends with one line."""
+
+import json
+import resource
+import sqlite3
+from collections import Counter
+
+import pytest
+from sqlalchemy.exc import DBAPIError
+from turnwise.envs.base import TurnEnv
+from turnwise.envs.errors import EnvironmentFailed
+from turnwise.envs.runner.once import call_once
+from turnwise.process import limits
+from turnwise.process.output import EXIT_LOST, LOST
+from turnwise.store.database_errors import to_store_error
+from turnwise.tests.process.breaks import BREAKS, WAYS
+
+from .conftest import Turnwise
+
+
+def evaluate(turnwise: Turnwise, way: str) -> tuple[int, str, str]:
+    ran = turnwise("eval", "--policy", "oracle", "--env", BREAKS, "--option", f"way={way}", "--tasks", "3", "--json")
+    return ran.code, ran.out, ran.err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", [way for way in WAYS if "all" not in way])
+def test_an_evaluation_goes_on(turnwise: Turnwise, way: str) -> None:
+    code, out, err = evaluate(turnwise, way)
+    assert code == 0, err
+    assert json.loads(out)["success"] == 1.0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", [way for way in WAYS if "all" in way])
+def test_an_evaluation_whose_files_are_closed_ends_with_one_line(turnwise: Turnwise, way: str) -> None:
+    assert evaluate(turnwise, way) == (EXIT_LOST, "", f"turnwise: {LOST}\n")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("way", "kind"), [("limits", "limits"), ("closes streams", "file descriptor 0, 1 or 2")])
+def test_the_check_finds_it(turnwise: Turnwise, way: str, kind: str) -> None:
+    ran = turnwise("envs", "check", BREAKS, "--option", f"way={way}", "--json")
+    found = {each["check"]: each["detail"] for each in json.loads(ran.out)["findings"] if each["verdict"] == "failed"}
+    assert f"it changes {kind}" in found["process"]
+
+
+def test_a_hard_limit_that_stays_low_is_a_failure_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As for a user who is not root."""
+    start, tried = limits.limits(), list[tuple[int, int]]()
+    present = [start]
+
+    def refuse(number: int, values: tuple[int, int]) -> None:
+        tried.append(values)
+        raise ValueError("not allowed to raise maximum limit")
+
+    monkeypatch.setattr(limits, "lowered", Counter())
+    monkeypatch.setattr(limits, "limits", lambda: present[0])
+    monkeypatch.setattr(resource, "setrlimit", refuse)
+
+    def lower(env: TurnEnv) -> None:
+        present[0] = ((9, 9), *start[1:])
+
+    with pytest.raises(EnvironmentFailed, match=r"lowered a hard limit of its process \(`RLIMIT_AS` to 9\)"):
+        call_once(BREAKS, {"way": "limits"}, "lower", lower)
+    assert tried == [start[0], (9, 9)]
+    assert "`RLIMIT_AS`" in limits.lowered_limits()
+
+
+def failed_write() -> DBAPIError:
+    error = sqlite3.OperationalError("disk I/O error")
+    error.sqlite_errorname = "SQLITE_IOERR_WRITE"
+    return DBAPIError("INSERT", None, error)
+
+
+def test_a_limit_on_the_size_of_files_is_no_full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "lowered", Counter())
+    assert "free some space" in str(to_store_error(failed_write(), "sqlite:///x"))
+    monkeypatch.setattr(resource, "getrlimit", lambda number: (1000, 1000))
+    assert "1000 bytes (`RLIMIT_FSIZE`): raise the limit" in str(to_store_error(failed_write(), "sqlite:///x"))
+    limits.lowered["RLIMIT_FSIZE"] += 1
+    assert "code of an environment lowered" in str(to_store_error(failed_write(), "sqlite:///x"))
