@@ -6,6 +6,7 @@ A new model goes through a supervised format warm-up. Meanwhile the engines eval
 import asyncio
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event
 from time import monotonic
 
 from ...agents.tokens.conversation import Chat
@@ -141,24 +142,34 @@ class Preparation:
     async def _warm_up(self, learner: LearnerBackend, started: float) -> WeightSender:
         """Run the format warm-up of a new model, then serve and evaluate the result as update 0.
 
-        The untrained model, which the engines were started with, is evaluated during the warm-up. If that evaluation
-        fails first, its error is raised.
+        The untrained model, which the engines were started with, is evaluated during the warm-up. If one of the two
+        fails, the other ends, and the error is raised.
         """
-        context, cluster = self._context, self._cluster
+        context = self._context
         before = await context.store.add_version(UPDATE_BEFORE_WARMUP, None)
-        warming = asyncio.create_task(asyncio.to_thread(self._train_format, learner))
-        warming.add_done_callback(lambda task: None if task.cancelled() else task.exception())
-        await cluster.ready()
-        await cluster.engines.serve_loaded(before)
-        await self._evaluator.evaluate("untrained", UPDATE_BEFORE_WARMUP)
-        await warming
+        given_up = Event()
+        warming = asyncio.ensure_future(asyncio.to_thread(self._train_format, learner, given_up))
+        evaluating = asyncio.ensure_future(self._evaluate_untrained(before))
+        try:
+            ended, _ = await asyncio.wait((warming, evaluating), return_when=asyncio.FIRST_EXCEPTION)
+            for one in ended:
+                one.result()
+        finally:
+            given_up.set()
+            evaluating.cancel()
+            await asyncio.gather(warming, evaluating, return_exceptions=True)
         context.report(Note(f"format warm-up done, {monotonic() - started:.0f} s after the start"))
         weights = await self._open_weights(learner)
         await self._serve_first_version(weights, before)
         await self._evaluator.evaluate("warmup", 0)
         return weights
 
-    def _train_format(self, learner: LearnerBackend) -> None:
+    async def _evaluate_untrained(self, version: int) -> None:
+        await self._cluster.ready()
+        await self._cluster.engines.serve_loaded(version)
+        await self._evaluator.evaluate("untrained", UPDATE_BEFORE_WARMUP)
+
+    def _train_format(self, learner: LearnerBackend, given_up: Event) -> None:
         config = self._context.config
         warm_up(
             learner,
@@ -169,7 +180,7 @@ class Preparation:
             config.seed,
             max(config.rollout.reset_timeout_s, config.rollout.step_timeout_s),
             lambda text: self._context.report(Note(text)),
-            lambda: bool(self._state.stop),
+            lambda: bool(self._state.stop) or given_up.is_set(),
         )
 
     async def _serve_first_version(self, weights: WeightSender, parent: int | None) -> None:

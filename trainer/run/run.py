@@ -67,6 +67,8 @@ STOPPED_CLOSE_TIMEOUT_S = 3.0
 """Seconds the actors of a stopped run get to close before they are killed."""
 MAX_LEARNER_DEATHS = 3
 """Deaths of the learner since the same checkpoint after which the run fails."""
+RESUMES = "stopping; the same command resumes the run (a second signal ends it at once)"
+NOT_BEGUN = "stopping; the run has not begun, and the same command starts it (a second signal ends it at once)"
 ERROR_MAX_CHARS = 4000
 """Length of the error in the run's row."""
 
@@ -113,12 +115,11 @@ def train(
         refuse_oversized(config)
     logs = LogFolder.of(run_folder(database, identity.name))
     with hold_run(database, identity.name, SHUTDOWN.abandon), logs.writing("driver"):
-        SHUTDOWN.hint = "stopping; the same command resumes the run (a second signal ends it at once)"
+        SHUTDOWN.hint = RESUMES if identity.resumes else NOT_BEGUN
         SHUTDOWN.record = partial(finish_if_running, database, identity.name)
         report = _logged(report)
         uses_ray = not config.is_offline or config.learner.backend == "fsdp"
-        parts = ["Ray, then the model"] if uses_ray else ["the model"]
-        parts += [] if config.is_offline else ["the engine"]
+        parts = ["Ray, then the model" if uses_ray else "the model", *([] if config.is_offline else ["the engine"])]
         report(Note(f"starting run {identity.name}: {' and '.join(parts)}"))
         restore()
         with ThreadPoolExecutor(1) as executor:
@@ -289,9 +290,8 @@ class Run:
             if parts is not None:
                 await asyncio.to_thread(parts.learner.close)
         status = "stopped" if state.stop else "finished"
-        evaluations = session.evaluator.results
         return await asyncio.to_thread(
-            summarize, session.context, state.version.update, evaluations, status, self._started
+            summarize, session.context, state.version.update, session.evaluator.results, status, self._started
         )
 
     async def _prepare(self) -> RunParts:
@@ -331,6 +331,7 @@ class Run:
             packages=package_versions(),
         )
         self._recorded = True
+        SHUTDOWN.hint = RESUMES
         SHUTDOWN.record = partial(finish_if_running, self._database, context.name, epoch=context.store.epoch)
         if self._identity.resumes:
             lost = await context.store.rewind(initial.version)

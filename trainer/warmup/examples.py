@@ -71,11 +71,11 @@ def next_token(actions: Sequence[tuple[Sequence[int], float]], prefix: Sequence[
 
 
 def resampled(source: Generator[SftExample], count: int, rng: Random) -> Iterator[SftExample]:
-    """Yield the first ``count`` examples of ``source``, then random ones of these without end."""
+    """Yield the first ``count`` examples of ``source``, then random ones of these without end; of none, nothing."""
     kept = []
     for one in islice(source, count):
         kept.append(one)
         yield one
     source.close()
-    while True:
+    while kept:
         yield rng.choice(kept)

@@ -36,6 +36,8 @@ PREFETCH_EPISODES = 16
 MAX_CONSECUTIVE_FAILURES = 10
 """Episodes in a row that may fail before their environment is excluded."""
 SEED_RANGE = 2**31
+POLL_INTERVAL_S = 0.2
+"""Seconds between two checks of whether the warm-up has stopped."""
 
 
 class NoPlayableEnvironment(TurnwiseError):
@@ -48,8 +50,9 @@ def random_episodes(
     rng: Random,
     timeout_s: float,
     report: Callable[[str], None] = lambda text: None,
+    stopped: Callable[[], bool] = lambda: False,
 ) -> Generator[SftExample]:
-    """Yield episodes of the mixture without end.
+    """Yield episodes of the mixture until ``stopped`` returns True, which is checked while an episode is played too.
 
     Args:
         timeout_s: limit for one call of an environment.
@@ -59,11 +62,11 @@ def random_episodes(
         NoPlayableEnvironment: every environment was excluded.
     """
     playable, threads = list(environments), 0
-    while True:
+    while not stopped():
         thread = _EpisodeThread(playable, play, rng, timeout_s)
         thread.start()
         try:
-            for result in thread.results():
+            for result in thread.results(stopped):
                 if isinstance(result, SftExample):
                     yield result
                     continue
@@ -102,11 +105,12 @@ class _EpisodeThread(threading.Thread):
         self._current = self._environments[0]
         self._last_heartbeat = monotonic()
 
-    def results(self) -> Iterator[SftExample | _Excluded]:
-        """Yield examples and exclusions; end with the exclusion of an environment that hangs."""
-        while True:
+    def results(self, stopped: Callable[[], bool]) -> Iterator[SftExample | _Excluded]:
+        """Yield examples and exclusions until ``stopped``; end with the exclusion of an environment that hangs."""
+        while not stopped():
             try:
-                yield self._results.get(timeout=max(0.01, self._last_heartbeat + self._timeout_s - monotonic()))
+                left = self._last_heartbeat + self._timeout_s - monotonic()
+                yield self._results.get(timeout=min(POLL_INTERVAL_S, max(0.01, left)))
             except Empty:
                 if monotonic() - self._last_heartbeat >= self._timeout_s:
                     yield _Excluded(self._current, f"a call did not return within {self._timeout_s:g} s")

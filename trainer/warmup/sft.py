@@ -43,16 +43,16 @@ def warm_up(
         NoPlayableEnvironment: no environment can be played.
     """
     rng = Random(seed)  # noqa: S311 - reproducible, not secret
-    played = random_episodes(environments, random_policy(chat, horizon.max_turns), rng, timeout_s, report)
+    played = random_episodes(environments, random_policy(chat, horizon.max_turns), rng, timeout_s, report, stopped)
     source: Iterator[SftExample] = played
     if config.episodes:
         source = resampled(played, config.episodes, Random(seed))  # noqa: S311
     last_loss, last_report = float("nan"), monotonic()
     for step in range(config.steps):
-        if stopped():
-            break
         learning_rate = config.learning_rate * (1 - step / config.steps)
         batch = list(islice(source, config.batch_size))
+        if stopped():
+            break
         last_loss = learner.fit(batch, learning_rate, config.observation_weight)
         if (now := monotonic()) - last_report > REPORT_INTERVAL_S:
             last_report = now

@@ -18,6 +18,7 @@ from turnwise.trainer.learner.errors import RankFailed, RanksLate
 from turnwise.trainer.run import run
 from turnwise.trainer.run.identity import RunIdentity
 from turnwise.trainer.run.run import MAX_LEARNER_DEATHS, train
+from turnwise.trainer.shutdown import SHUTDOWN
 
 
 def test_a_desktop_in_the_local_backend_starts_nothing(tmp_path: Path) -> None:
@@ -41,6 +42,40 @@ def test_a_run_whose_gpus_are_missing_starts_nothing(tmp_path: Path, monkeypatch
         )
     assert notes == []
     assert not (tmp_path / "turnwise.db").exists()
+
+
+@pytest.mark.parametrize(("resumes", "hint"), [(False, run.NOT_BEGUN), (True, run.RESUMES)])
+def test_a_signal_is_answered_by_the_effect_of_the_same_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, resumes: bool, hint: str
+) -> None:
+    hints = []
+
+    def start(address: object) -> None:
+        hints.append(SHUTDOWN.hint)
+        raise TurnwiseError("Ray does not start")
+
+    monkeypatch.setattr(run, "start_ray", start)
+    monkeypatch.setattr(run, "resolve_run", lambda *_: RunIdentity("r", resumes))
+    monkeypatch.setattr(SHUTDOWN, "hint", "")
+    config = parse_config({"name": "r", "environments": [{"id": "turnwise/TextSite-v0"}]})
+    with pytest.raises(TurnwiseError, match="Ray does not start"):
+        train(config, store_url=f"sqlite:///{tmp_path}/turnwise.db")
+    assert hints == [hint]
+
+
+def test_a_run_with_a_row_is_resumed_by_the_same_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def create(**_: object) -> None:
+        assert SHUTDOWN.hint == "before"
+
+    monkeypatch.setattr(SHUTDOWN, "hint", "before")
+    monkeypatch.setattr(SHUTDOWN, "record", None)
+    database = open_database(sqlite_store(tmp_path))
+    one = run.Run(run_config(), database, RunIdentity("planned", False), lambda event: None, 0.0)
+    store = SimpleNamespace(create=create, epoch=1)
+    asyncio.run(one._record(SimpleNamespace(store=store, name="planned"), SimpleNamespace(notes=())))  # type: ignore[arg-type]
+    assert SHUTDOWN.hint == run.RESUMES
+    one._metrics.close()
+    database.close()
 
 
 class Dying:

@@ -10,7 +10,7 @@ from turnwise.envs.base import TurnEnv
 from turnwise.tests.envs.faulty import FAULTY, HANG
 from turnwise.trainer.config.sections import EnvironmentConfig
 from turnwise.trainer.learner.sft import SftExample
-from turnwise.trainer.warmup.examples import PlayEpisode
+from turnwise.trainer.warmup.examples import PlayEpisode, resampled
 from turnwise.trainer.warmup.random_episodes import MAX_CONSECUTIVE_FAILURES, NoPlayableEnvironment, random_episodes
 
 SITE = EnvironmentConfig(id="turnwise/TextSite-v0")
@@ -97,3 +97,13 @@ def test_a_consumer_that_is_slower_than_the_timeout_is_not_a_hang() -> None:
     while monotonic() < pause_end:
         pass
     assert len({one.ids[0] for one in [*first, *islice(stream, 40)]}) == 60
+
+
+def test_a_stop_ends_the_stream_while_an_environment_hangs() -> None:
+    began = monotonic()
+    hanging = [faulty("hang", "step")]
+    assert not list(random_episodes(hanging, playing([]), Random(0), 60.0, stopped=lambda: monotonic() - began > 0.1))
+    assert not list(
+        resampled(random_episodes(hanging, playing([]), Random(0), 60.0, stopped=lambda: True), 4, Random(0))
+    )
+    assert monotonic() - began < 10
