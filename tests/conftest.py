@@ -9,7 +9,7 @@ import gc
 import os
 import subprocess
 import warnings
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -32,14 +32,6 @@ FIXTURES = {
 PARAMETERS = {"docker": "docker", "postgresql": "postgres"}
 """Parameters of tests and fixtures, and the mark that each stands for."""
 FIRST = ("chaos", "docker", "slow", "postgres")
-
-
-@pytest.fixture(scope="module")
-def frozen_objects() -> Iterator[None]:
-    """Leave the present objects out of the collections of a module: each takes 0.4 s once torch is imported."""
-    gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 @pytest.fixture(scope="module")
@@ -70,6 +62,17 @@ def smollm2() -> Path:
     script = Path(__file__).resolve().parent.parent / "tools/smollm2.sh"
     done = subprocess.run(["bash", script], stdout=subprocess.PIPE, text=True, check=True)
     return Path(done.stdout.strip())
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, Any, Any]:
+    """Leave modules and tests out of later searches for garbage: each took half a second once torch was imported."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -17,8 +17,6 @@ from turnwise.envs.tools.checks import CHECKS, oracle_succeeds
 from turnwise.envs.tools.subject import Skipped, Subject
 from turnwise.tests.envs.faulty import FAULTY, HANG
 
-pytestmark = pytest.mark.usefixtures("frozen_objects")
-
 
 def failed(report: Report) -> dict[str, str]:
     return {finding.check: finding.detail for finding in report.findings if finding.verdict is Verdict.FAILED}
