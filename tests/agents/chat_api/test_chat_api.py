@@ -3,7 +3,6 @@
 import asyncio
 import json
 from email.utils import formatdate
-from pathlib import Path
 from time import monotonic, sleep, time
 from typing import Any
 
@@ -351,34 +350,6 @@ def test_a_proxy_that_cannot_be_used_is_named_by_its_variable(
         ChatApi("http://10.0.0.1:1/v1", "the policy", 1)
     assert "hunter" not in str(raised.value)
     assert "\n" not in str(raised.value)
-
-
-@pytest.mark.parametrize("proxy", ["", "http://127.0.0.1:9"])
-@pytest.mark.parametrize(
-    ("variable", "value", "reason"),
-    [
-        ("SSL_CERT_FILE", "gone.pem", "is no file"),
-        ("SSL_CERT_FILE", ".", "is no file"),
-        ("SSL_CERT_FILE", "text.pem", "cannot be read as certificates"),
-        ("SSL_CERT_DIR", "gone", "is no folder"),
-    ],
-)
-def test_certificates_that_cannot_be_read_are_named_by_their_variable(
-    variable: str, value: str, reason: str, proxy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "text.pem").write_text("no certificate")
-    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
-    monkeypatch.setenv("HTTPS_PROXY", proxy)
-    monkeypatch.setenv(variable, str(tmp_path / value))
-    with pytest.raises(TurnwiseError, match=f"of `{variable}` {reason}.*Correct the variable, or unset it") as caught:
-        ChatApi("https://models.example/v1", "the policy", 5)
-    assert "PROXY" not in str(caught.value)
-    asyncio.run(ChatApi("http://localhost:8000/v1", "the policy", 5).close())
-    if variable == "SSL_CERT_DIR":  # httpx reads the folders only for TLS, and the file always
-        asyncio.run(ChatApi("http://models.example/v1", "the policy", 5).close())
-    else:
-        with pytest.raises(TurnwiseError, match=f"of `{variable}` {reason}"):
-            ChatApi("http://models.example/v1", "the policy", 5)
 
 
 def test_a_proxy_that_does_not_answer_is_named_by_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
