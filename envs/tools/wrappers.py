@@ -1,4 +1,4 @@
-"""The check of wrappers that change actions."""
+"""The check of wrappers: those that change actions, and the methods of the environment inside that they hide."""
 
 from typing import Any
 
@@ -7,9 +7,21 @@ from ..errors import EnvError
 from ..runner.valid_actions import checked_actions
 from .subject import CheckFailed, Subject
 
+COSTS = {
+    "oracle": "no evaluation of the oracle",
+    "valid_actions": "no random policy and no format warm-up",
+    "vocabulary": "no new tiny model",
+    "normalize": "hashes of whole observations",
+    "snapshot": "no branched or suspended episode",
+}
+"""Methods that a wrapper may hide, each with the consequence."""
+
 
 async def wrappers_declared(subject: Subject) -> str:
-    """Check that no wrapper changes actions while the methods about actions are those of the environment inside it."""
+    """Check that no wrapper changes actions while the methods about actions are those of the environment inside it.
+
+    Report the methods that a wrapper hides.
+    """
 
     def work(env: TurnEnv) -> str:
         if not isinstance(env, Adapted) or env.core is env.inner:
@@ -35,7 +47,7 @@ async def wrappers_declared(subject: Subject) -> str:
                 f"{', '.join(f'`{name}`' for name in inside)} come from {type(core).__name__} inside it: define them "
                 "in the wrapper, with the actions that the agent writes"
             )
-        return "the methods about actions speak of the actions that the agent writes"
+        return "; ".join(["the methods about actions speak of the actions that the agent writes", *_hidden(env)])
 
     async with subject.made() as owner:
         try:
@@ -52,3 +64,21 @@ def _taken_from_inside(env: Adapted, name: str) -> bool:
         return env.provider(name) is env.core and overrides(env.core, name)
     except NotImplementedError:
         return False
+
+
+def _hidden(env: Adapted) -> list[str]:
+    """Return the methods of the environment that its wrappers hide, each with the consequence, as a clause of text."""
+    found = [f"`{name}` ({cost})" for name, cost in COSTS.items() if _hides(env, name)]
+    return [f"its wrappers hide {', '.join(found)}: define them in the outermost wrapper"] if found else []
+
+
+def _hides(env: Adapted, name: str) -> bool:
+    """Return whether the environment has a method, and a wrapper keeps it from being taken."""
+    if not overrides(env.core, name):
+        return False
+    if name == "snapshot":
+        return bool(getattr(env.core, "restorable", False)) and not env.restorable
+    try:
+        return env.provider(name) is None
+    except NotImplementedError:
+        return True

@@ -11,7 +11,10 @@ from turnwise.envs.base import Adapted, Obs, TurnEnv
 from turnwise.envs.errors import EnvironmentFailed
 from turnwise.envs.runner.env_thread import EnvThread
 from turnwise.envs.tools.check import check
+from turnwise.envs.tools.subject import Subject
+from turnwise.envs.tools.wrappers import wrappers_declared
 from turnwise.tests.envs.runner.wrapped import (
+    BRACKET,
     LIMITED,
     LIMITED_PLAIN,
     LIMITED_REPEAT,
@@ -90,6 +93,30 @@ def test_the_check_finds_a_wrapper_that_changes_actions_without_a_declaration() 
     found = {each.check: each for each in report.findings if each.verdict == "failed"}
     assert "changes actions" in found["wrappers"].detail
     assert "'go'" in found["wrappers"].detail
+
+
+@pytest.mark.parametrize(
+    ("env_id", "hidden"),
+    [
+        (
+            BRACKET,
+            "`vocabulary` (no new tiny model), `normalize` (hashes of whole observations), `snapshot` (no branched",
+        ),
+        (LIMITED_STATELESS, "`oracle` (no evaluation of the oracle), `vocabulary` (no new tiny model), `normalize` ("),
+        (LIMITED_PLAIN, ""),
+    ],
+)
+def test_the_check_names_what_the_wrappers_hide(env_id: str, hidden: str) -> None:
+    """Not ``valid_actions`` of ``LIMITED_STATELESS``, which its wrapper defines."""
+    found = asyncio.run(wrappers_declared(Subject(env_id, {}, 30.0)))
+    assert ("its wrappers hide" in found) == bool(hidden)
+    assert hidden in found
+
+
+def test_the_check_names_the_cost_of_hidden_actions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(Stateless, "valid_actions")
+    found = asyncio.run(wrappers_declared(Subject(LIMITED_STATELESS, {}, 30.0)))
+    assert "`valid_actions` (no random policy and no format warm-up)" in found
 
 
 def turns_of(env: TurnEnv) -> tuple[int, bool, bool]:

@@ -7,6 +7,7 @@ from gymnasium.envs.registration import WrapperSpec
 from turnwise.envs.base import Info, Obs, TurnEnv
 from turnwise.envs.spaces import FreeText
 
+BRACKET = "turnwise.tests.envs.runner.wrapped:wrapped/Bracket-v0"
 LIMITED = "turnwise.tests.envs.runner.wrapped:wrapped/Limited-v0"
 LIMITED_PLAIN = "turnwise.tests.envs.runner.wrapped:wrapped/LimitedPlain-v0"
 LIMITED_REPEAT = "turnwise.tests.envs.runner.wrapped:wrapped/LimitedRepeat-v0"
@@ -179,6 +180,10 @@ def _made(**options: Any) -> gymnasium.Env[Obs, str]:
     return ShoutInStep(Count())
 
 
+def _bracket(**options: Any) -> gymnasium.Env[Obs, str]:
+    return Bracket(Count())
+
+
 def _plain(**options: Any) -> gymnasium.Env[Obs, str]:
     return gymnasium.wrappers.OrderEnforcing(Count())
 
@@ -202,3 +207,4 @@ gymnasium.register(
     ),
 )
 gymnasium.register("wrapped/Shouting-v0", entry_point=f"{__name__}:_made")
+gymnasium.register("wrapped/Bracket-v0", entry_point=f"{__name__}:_bracket")
