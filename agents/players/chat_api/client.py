@@ -15,7 +15,7 @@ from ....masking import scrubbed, without_secrets
 from ...errors import ContextOutgrown, EngineFailed, PolicyFailed
 from .certificates import certificate_problem
 from .proxies import is_loopback, named_proxy
-from .rejection import Rejection, requested_wait_s
+from .rejection import Rejection, requested_wait_s, wait_in_words
 from .response import NotACompletion, completion_text, error_in, parse, server_error, shown
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ class ChatApi:
             if wait_s >= ends - monotonic():
                 left = max(0.0, ends - monotonic())
                 raise self._failed(
-                    f"{returned[-1]}; the next try is {wait_s:.0f} s away, and {left:.0f} s of the timeout of "
+                    f"{returned[-1]}; the next try is {wait_in_words(wait_s)} away, and {left:.0f} s of the timeout of "
                     f"{self._timeout_s:g} s are left"
                 )
             pause_s = min(2 * pause_s, MAX_PAUSE_S)

@@ -99,6 +99,8 @@ WAIT = re.compile(
     re.IGNORECASE,
 )
 """The wait in the words of OpenAI and Groq (``try again in 1m2.5s``), Gemini (``retry in 33.1s``) and Azure."""
+SHOWN_MAX_S = 86_400.0
+"""Longest wait that an error shows as a number."""
 UNITS_S = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 
 
@@ -180,6 +182,11 @@ def requested_wait_s(headers: Mapping[str, str], message: str = "") -> float | N
         return max(0.0, parsedate_to_datetime(given).timestamp() - time())
     except (ValueError, OverflowError, TypeError, IndexError):
         return _wait_in_words_s(message)
+
+
+def wait_in_words(seconds: float) -> str:
+    """Return a wait as text; a header or a message may ask for any number of seconds."""
+    return f"{seconds:.0f} s" if seconds <= SHOWN_MAX_S else "more than a day"
 
 
 def _wait_in_words_s(message: str) -> float | None:

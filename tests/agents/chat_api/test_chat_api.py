@@ -244,6 +244,24 @@ def test_a_wait_may_be_a_date() -> None:
     assert requested_wait_s({}) is None
 
 
+@pytest.mark.parametrize(
+    ("headers", "message"),
+    [
+        ({"Retry-After": "1e300"}, ""),
+        ({"Retry-After-Ms": "1e300"}, ""),
+        ({"Retry-After": "Fri, 31 Dec 9999 23:59:59 GMT"}, ""),
+        ({}, f"try again in {'9' * 400}h"),
+    ],
+)
+def test_a_wait_without_bounds_is_more_than_a_day(headers: dict[str, str], message: str) -> None:
+    began = monotonic()
+    body = json.dumps({"error": {"message": message}}).encode()
+    with pytest.raises(EngineFailed, match=r"the next try is more than a day away, and \d s of the timeout") as raised:
+        asked(lambda *_: (429, headers, body), timeout_s=5)
+    assert monotonic() - began < 4
+    assert len(str(raised.value)) < 1000
+
+
 def test_a_wait_beyond_the_timeout_ends_at_once_with_both_numbers() -> None:
     began = monotonic()
     with pytest.raises(EngineFailed, match=r"status 429: slow down; the next try is 3600 s away, and \d s of the"):
