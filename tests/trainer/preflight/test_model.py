@@ -171,6 +171,14 @@ def test_a_file_that_is_no_json_object_is_named(model: Path, name: str, content:
     assert f"model/{name}` " in refusal(model)
 
 
+@pytest.mark.parametrize("metadata", [{}, {"metadata": None}, {"metadata": "512 bytes"}])
+def test_an_index_without_metadata_is_refused_by_name(model: Path, metadata: dict[str, Any]) -> None:
+    places = shard(model)
+    index = model / "model.safetensors.index.json"
+    index.write_text(json.dumps({"weight_map": places} | metadata))
+    assert f"`{index}` has no object `metadata`" in refusal(model)
+
+
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize(
     "name",

@@ -175,10 +175,16 @@ def weight_files(folder: Path) -> list[Path]:
         missing = "no `model.safetensors`, and no index of its shards" if parts else "no weights in safetensors"
         raise TurnwiseError(f"`{folder}` has {missing}: get its files again, or convert them")
     try:
-        shards = sorted(set(read_json_object(index)["weight_map"].values()))
+        content = read_json_object(index)
+        shards = sorted(set(content["weight_map"].values()))
         files = [folder / name for name in shards]
     except (UnreadableFile, LookupError, TypeError, AttributeError) as error:
         raise TurnwiseError(f"`{index}` is no index of shards ({error}): get it again") from error
+    if not isinstance(content.get("metadata"), dict):
+        raise TurnwiseError(
+            f"`{index}` has no object `metadata`, without which `transformers` reads no shards: get it again, or add "
+            '`"metadata": {}`'
+        )
     if lost := [file.name for file in files if not file.is_file()]:
         raise TurnwiseError(f"`{folder}` lacks {_listed(lost)}, which its index names: get the files again")
     return files
