@@ -15,7 +15,7 @@ class SandboxSpec(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    image: str = "code"
+    image: str = Field("code", pattern=r"^\S+$")
     """An image of turnwise (``code``, ``web``, ``desktop``) or any reference of an image with Python 3.9."""
     memory_mib: int = Field(256, ge=64)
     """Memory of all processes and files together, without swap."""

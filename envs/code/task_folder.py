@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from posixpath import normpath
+from posixpath import dirname, normpath
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -89,8 +89,8 @@ class Limits(_Strict):
 class Manifest(_Strict):
     """The content of ``task.toml``."""
 
-    instruction: str = Field(min_length=1)
-    image: str = "code"
+    instruction: str = Field(pattern=r"\S")
+    image: str = Field("code", pattern=r"^\S+$")
     split: Literal["train", "test", "both"] = "both"
     protected: list[str] = Field(default_factory=list)
     trusted: bool = False
@@ -117,6 +117,12 @@ def load(folder: Path) -> tuple[CodeTask, str]:
     if not (folder / "workspace").is_dir():
         raise BadTask(f"{folder}: no folder workspace/; create it with the initial files of the agent")
     solution, limits = read_tree(folder / "solution"), manifest.limits
+    for path, entry in solution.entries.items():
+        if entry.kind is Kind.LINK and _leaves(path, entry.text):
+            raise BadTask(
+                f"{folder / 'solution' / path} is a link to `{entry.text}`, which is not in the workspace, and the "
+                "sandbox gets nothing else: put a copy in its place"
+            )
     try:
         spec = SandboxSpec(
             image=manifest.image,
@@ -147,6 +153,12 @@ def load(folder: Path) -> tuple[CodeTask, str]:
     except ValueError as error:
         raise BadTask(f"{folder / MANIFEST}: {error}") from None
     return task, manifest.split
+
+
+def _leaves(path: str, target: str) -> bool:
+    """Return whether a link at ``path`` of the workspace leads out of ``/workspace``; it may lead to no file."""
+    led = normpath(f"/workspace/{dirname(path)}/{target}") if not target.startswith("/") else normpath(target)
+    return led != "/workspace" and not led.startswith("/workspace/")
 
 
 def _check_protected(patterns: list[str], workspace: Tree) -> None:
@@ -282,4 +294,8 @@ def _validation_message(each: Any) -> str:
     where = ".".join(str(part) for part in each["loc"])
     if each["type"] == "extra_forbidden":
         return f"{where}: unknown key"
+    if each["type"] == "string_pattern_mismatch":
+        return (
+            f"{where}: {each['input']!r} is empty or has white space inside" if where == "image" else f"{where}: empty"
+        )
     return f"{where}: {each['msg']}"

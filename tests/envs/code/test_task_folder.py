@@ -28,7 +28,10 @@ CASE = "instruction = 'x'\n[[case]]\n"
     ("toml", "message"),
     [
         ("", "instruction: Field required"),
+        ("instruction = ' '", "instruction: empty"),
         ("instruction = 'x'\nanswer = 3", "answer: unknown key"),
+        ("instruction = 'x'\nimage = ''", "image: '' is empty or has white space inside"),
+        ("instruction = 'x'\nimage = ' code'", "image: ' code' is empty or has white space inside"),
         ("instruction = 'x'\n[limits]\nmemory_mib = 10", "limits.memory_mib: .*64"),
         ("instruction = 'x'\n[limits]\nmemory_mib = 80", "limits: .*is too small for"),
         ("instruction = 'x'\n[[case]]\nargv = []", "case.0: a case needs `call` and `returns`"),
@@ -108,6 +111,25 @@ def test_a_link_that_leaves_the_tests_is_refused_by_name(tmp_path: Path, target:
     (folder / "tests/inside.py").unlink()
     (folder / "tests/test_hidden.py").unlink()
     assert has_forgeable_tests(folder)
+
+
+@pytest.mark.parametrize(
+    "target", ["../../other.py", "sub/../../other.py", "/etc/passwd", "/workspacex/a.py", "../task.toml"]
+)
+def test_a_link_that_leaves_the_solution_is_refused_by_name(tmp_path: Path, target: str) -> None:
+    folder = small_task(tmp_path / "add")
+    (folder / "solution/sub").mkdir(parents=True, exist_ok=True)
+    for name, inside in {
+        "a.py": "calc.py",
+        "sub/b.py": "../calc.py",
+        "c.py": "/workspace/calc.py",
+        "d": "later",
+    }.items():
+        (folder / "solution" / name).symlink_to(inside)
+    load(folder)
+    (folder / "solution/link.py").symlink_to(target)
+    with pytest.raises(BadTask, match=f"solution/link.py is a link to `{target}`, which is not in the workspace"):
+        load(folder)
 
 
 def test_sets_of_tasks_and_their_splits(tmp_path: Path) -> None:
