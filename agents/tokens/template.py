@@ -14,8 +14,17 @@ from ..errors import UnusableChat
 _PROBE_TURNS = 4
 THOUGHT_END = "</think>"
 _OPENING = re.compile(r"<think>\s*\Z")
-_SYSTEM, _OBSERVATION, _ANSWER, _NEXT = (f"\ue000turnwise{name}{' word' * 2000}" for name in "soan")
+_SYSTEM, _OBSERVATION, _ANSWER, _NEXT, _REPLY, _LAST = (f"\ue000turnwise{name}{' word' * 2000}" for name in "soanrl")
 """Texts of which a template must keep every one whole; it may trim white space around them."""
+_TEXTS = {
+    _SYSTEM: "the instructions",
+    _OBSERVATION: "an observation",
+    _ANSWER: "the policy's turn",
+    _NEXT: "an observation",
+    _REPLY: "the policy's turn",
+    _LAST: "an observation",
+}
+"""The texts of a conversation in their order, each with its name in errors."""
 _OPAQUE = frozenset({"__class__", "__str__", "__format__", "__add__", "__radd__", "__html__"})
 
 
@@ -45,14 +54,18 @@ class Template:
                 "`tokenizer_config.json`, or save it as `chat_template.jinja`"
             )
         try:
-            rendered = self.render(_SYSTEM, [_OBSERVATION, _NEXT], [_ANSWER])
+            rendered = self.render(_SYSTEM, [_OBSERVATION, _NEXT, _LAST], [_ANSWER, _REPLY])
         except Exception as error:
             raise UnusableChat(
                 f"its chat template cannot be rendered: {type(error).__name__}: {str(error).partition(chr(10))[0]}"
             ) from error
-        texts = {"the instructions": _SYSTEM, "an observation": _OBSERVATION, "the policy's turn": _ANSWER}
-        if lost := [name for name, text in texts.items() if text not in rendered]:
+        if lost := dict.fromkeys(name for text, name in _TEXTS.items() if text not in rendered):
             raise UnusableChat(f"its chat template leaves out {' and '.join(lost)}")
+        if repeated := dict.fromkeys(name for text, name in _TEXTS.items() if rendered.count(text) > 1):
+            raise UnusableChat(f"its chat template writes {' and '.join(repeated)} more than once")
+        turns = [text for text in _TEXTS if text != _SYSTEM]  # some templates put it before the last observation
+        if sorted(turns, key=rendered.index) != turns:
+            raise UnusableChat("its chat template writes the messages in another order than that of the conversation")
         found = _OPENING.search(rendered)
         self.opening = found[0] if found else ""
         """The ``<think>`` with which the template begins the policy's next turn, in place of the policy; or empty."""

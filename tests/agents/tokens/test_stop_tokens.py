@@ -132,6 +132,22 @@ def test_an_end_that_is_no_token_id_is_refused(tmp_path: Path, end: Any) -> None
         ("{% for m in messages %}{{ m['content'] | truncate(40) }}{% endfor %}", "leaves out the instructions and an"),
         ("{% for m in messages %}{{ m['content'][:9000] }}{% endfor %}", "leaves out the instructions and an"),
         ("{% for m in messages if m['role'] != 'assistant' %}{{ m['content'] }}{% endfor %}", "out the policy's turn"),
+        ("{% for m in messages | reverse %}{{ m['content'] }}<|im_end|>{% endfor %}", "in another order"),
+        (
+            "{% for m in messages | sort(attribute='role') %}{{ m['content'] }}<|im_end|>{% endfor %}",
+            "in another order",
+        ),
+        (
+            "{% for m in messages %}{{ m['content'] }}{% if m['role'] == 'assistant' %}{{ m['content'] }}{% endif %}"
+            "<|im_end|>{% endfor %}",
+            "writes the policy's turn more than once",
+        ),
+        (
+            "{% for m in messages %}{% if not loop.first %}{{ loop.previtem['content'] }}{% endif %}{{ m['content'] }}"
+            "<|im_end|>{% endfor %}",
+            "writes the instructions and an observation and the policy's turn more than once",
+        ),
+        ("{% for m in messages[:4] %}{{ m['content'] }}<|im_end|>{% endfor %}", "leaves out the policy's turn and an"),
     ],
 )
 def test_a_template_that_cannot_hold_a_conversation_is_refused(tmp_path: Path, template: str, message: str) -> None:
