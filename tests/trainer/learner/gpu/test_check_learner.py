@@ -2,9 +2,11 @@
 
 import json
 import os
+import runpy
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,6 +26,29 @@ def test_the_learner_is_checked_without_ray_and_vllm() -> None:
     result = json.loads(done.stdout.splitlines()[-1])
     assert result["failed"] == []
     assert result["one_sharded_rank"]["difference"] < 1e-5
+
+
+class Lacks:
+    """An import hook for an interpreter without a package."""
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
+        if name == "pydantic":
+            raise ModuleNotFoundError("No module named 'pydantic'", name="pydantic")
+
+
+def test_a_missing_package_is_one_line_with_its_remedy(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "meta_path", [Lacks(), *sys.meta_path])
+    monkeypatch.delitem(sys.modules, "pydantic", raising=False)
+    monkeypatch.setattr(sys, "argv", ["check_learner.py", "--device", "cpu"])
+    assert runpy.run_path(str(CHECK))["main"]() == 1
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith(
+        "not installed: pydantic; run `pip install pydantic`. Without a network, run `pip dow"
+    )
+    assert printed.err.count("\n") == 1
 
 
 @pytest.mark.slow
