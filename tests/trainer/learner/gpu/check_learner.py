@@ -1,4 +1,4 @@
-"""Check the learner on a GPU, with ``NEEDED`` alone: neither vLLM, Ray nor pytest is imported.
+"""Check the learner on a GPU, with torch, transformers, peft and pydantic alone: no vLLM, Ray nor pytest is imported.
 
 ``make test-gpu`` runs this file. ``make test-gpu ARGS="--device cpu"`` runs the checks that need no GPU on the CPU.
 Prints one line per check and one JSON line last. Exit status: 0 if every check holds, 1 if one fails or a package is
@@ -12,7 +12,6 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Callable
-from importlib.util import find_spec
 from pathlib import Path
 from random import Random
 from time import perf_counter
@@ -20,34 +19,8 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[4]
 BLOCKED = ("alembic", "gymnasium", "ray", "sqlalchemy", "vllm")
-NEEDED = ("peft", "pydantic", "torch", "transformers")
-"""The packages that the checks import; each brings the packages that it needs."""
 NO_GPU = 2
 """Exit status without a GPU."""
-
-
-def missing_packages() -> list[str]:
-    """Return the packages that the checks need and this interpreter lacks."""
-    missing = []
-    for name in NEEDED:
-        try:
-            found = find_spec(name) is not None
-        except ImportError:
-            found = False
-        missing += [] if found else [name]
-    return missing
-
-
-def report_missing(names: list[str]) -> int:
-    """Print which packages are missing and how to get them; return the exit status."""
-    packages = " ".join(names)
-    print(
-        f"not installed: {packages}; run `pip install {packages}`. Without a network, run `pip download --dest wheels "
-        f"{packages}` on a machine with a network and the same Python, copy the folder, unpack its wheels "
-        "(`python -m zipfile -e FILE extra`), and add `extra` to PYTHONPATH",
-        file=sys.stderr,
-    )
-    return 1
 
 
 class _Blocked:
@@ -407,22 +380,18 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     device: str = parser.parse_args().device
-    if missing := missing_packages():
-        return report_missing(missing)
     with tempfile.TemporaryDirectory() as temporary:
         this_checkout(Path(temporary))
-        try:
-            if not (name := name_of(device)):
-                return NO_GPU
-            from turnwise.tests.trainer.learner.gpu.model_checks import ModelChecks
+        from turnwise.tests.trainer.learner.gpu.packages import missing_packages, report_missing
 
-            models = ModelChecks(device, Path(temporary))
-            checks = [*Checks(device, Path(temporary)).all(), *models.all()]
-        except ModuleNotFoundError as error:
-            if (error.name or "turnwise").startswith("turnwise"):
-                raise
-            return report_missing([(error.name or "").partition(".")[0]])
-        return run_checks("the learner", name, checks)
+        if missing := missing_packages():
+            return report_missing(missing)
+        if not (name := name_of(device)):
+            return NO_GPU
+        from turnwise.tests.trainer.learner.gpu.model_checks import ModelChecks
+
+        models = ModelChecks(device, Path(temporary))
+        return run_checks("the learner", name, [*Checks(device, Path(temporary)).all(), *models.all()])
 
 
 if __name__ == "__main__":

@@ -40,6 +40,7 @@ def test_a_missing_package_is_one_line_with_its_remedy(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "meta_path", [Lacks(), *sys.meta_path])
+    monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.delitem(sys.modules, "pydantic", raising=False)
     monkeypatch.setattr(sys, "argv", ["check_learner.py", "--device", "cpu"])
     assert runpy.run_path(str(CHECK))["main"]() == 1
