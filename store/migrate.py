@@ -1,27 +1,35 @@
 """The revisions of the schema: which one a database has, which one this program needs, and the upgrade.
 
 A migration runs in one transaction on both databases, under a lock: a killed upgrade changes nothing.
+
+Only an upgrade imports Alembic, which takes a third of the time to open a store; every command and worker opens one.
 """
+
+from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from alembic import command
-from alembic.config import Config
-from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, inspect, text
+from sqlalchemy import Connection, column, inspect, select, table, text
 
 from .content.blob_root import make_settings
 from .errors import StoreError, WrongRevision
 from .schema import metadata
 
+if TYPE_CHECKING:
+    from alembic.config import Config
+
 MIGRATIONS = Path(__file__).parent.parent / "migrations"
 _ADVISORY_LOCK = 0x7475726E
+_VERSION = table("alembic_version", column("version_num"))
+"""Alembic's table."""
 
 
 def configuration(conn: Connection | None = None) -> Config:
     """Return Alembic's configuration for the migrations of the installed package, on ``conn`` if one is given."""
+    from alembic.config import Config
+
     config = Config()
     config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
     config.attributes["metadata"] = metadata
@@ -31,20 +39,35 @@ def configuration(conn: Connection | None = None) -> Config:
 
 def head() -> str:
     """Return the revision this program needs."""
-    return _head(MIGRATIONS)
+    return revisions(MIGRATIONS)[-1]
 
 
 @cache
-def _head(folder: Path) -> str:
-    revision = ScriptDirectory.from_config(configuration()).get_current_head()
-    if revision is None:
+def revisions(folder: Path) -> tuple[str, ...]:
+    """Return the revisions of the migrations in ``folder``, in their order: the numbers that begin the names of files.
+
+    Raises:
+        StoreError: there are none.
+    """
+    found = sorted(file.name.partition("_")[0] for file in (folder / "versions").glob("[0-9]*_*.py"))
+    if not found:
         raise StoreError(f"no migrations in `{folder}`: the installation is incomplete, so install turnwise again")
-    return revision
+    return tuple(found)
 
 
 def revision_of(conn: Connection) -> str | None:
-    """Return the revision of the database; None if it holds none of turnwise's tables."""
-    return MigrationContext.configure(conn).get_current_revision()
+    """Return the revision of the database; None if it holds none of turnwise's tables.
+
+    Raises:
+        StoreError: it is at several revisions, as no program leaves a store.
+    """
+    if not inspect(conn).has_table(_VERSION.name):
+        return None
+    found = conn.execute(select(_VERSION.c.version_num)).scalars().all()
+    if len(found) > 1:
+        several = ", ".join(map(repr, sorted(found)))
+        raise StoreError(f"`{_VERSION.name}` holds the revisions {several}, and a store has one: restore a backup")
+    return found[0] if found else None
 
 
 def is_empty(conn: Connection) -> bool:
@@ -58,8 +81,7 @@ def refuse_unknown(revision: str, what: str) -> None:
     Raises:
         WrongRevision: a newer program wrote ``what``.
     """
-    known = {script.revision for script in ScriptDirectory.from_config(configuration()).walk_revisions()}
-    if revision not in known:
+    if revision not in revisions(MIGRATIONS):
         raise WrongRevision(
             f"{what} is at revision {revision}, which this version of turnwise does not contain: "
             "install a newer turnwise"
@@ -99,5 +121,7 @@ def upgrade_to_head(conn: Connection) -> None:
         raise StoreError("the database holds tables of another program: give turnwise an empty database")
     if revision is not None:
         refuse_unknown(revision, "the database")
+    from alembic import command
+
     command.upgrade(configuration(conn), "head")
     make_settings(conn)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, create_engine, inspect, text
 from turnwise.store import migrate
 from turnwise.store.database import Database, open_database, revisions, upgrade
@@ -60,6 +61,35 @@ def test_a_populated_store_can_be_downgraded(database: Database) -> None:
         command.downgrade(migrate.configuration(conn), "base")
     with database.read() as conn:
         assert inspect(conn).get_table_names() == ["alembic_version"]
+
+
+def test_alembic_finds_the_same_revisions_in_the_same_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for _ in range(2):
+        chain = [one.revision for one in ScriptDirectory.from_config(migrate.configuration()).walk_revisions()]
+        assert migrate.revisions(migrate.MIGRATIONS) == tuple(reversed(chain))
+        if NEXT not in chain:
+            add_revision(tmp_path, monkeypatch)
+    assert chain[0] == NEXT == migrate.head()
+
+
+def test_to_open_a_store_imports_no_alembic(url: str) -> None:
+    code = "import sys; from turnwise.store.database import open_database as o; o(sys.argv[1]); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code, url], capture_output=True, text=True, timeout=60, check=True)
+    loaded = {name.partition(".")[0] for name in done.stdout.split()}
+    assert "sqlalchemy" in loaded
+    assert "alembic" not in loaded
+
+
+def test_a_store_at_several_revisions_is_refused(url: str) -> None:
+    database = open_database(url)
+    with database.transaction() as tx:
+        tx.conn.execute(text("INSERT INTO alembic_version VALUES ('0000')"))
+    database.close()
+    for work in (open_database, upgrade):
+        with pytest.raises(
+            StoreError, match="`alembic_version` holds the revisions '0000', '0001', and a store has one"
+        ):
+            work(url)
 
 
 def test_a_missing_store_is_created_only_on_demand(empty_url: str) -> None:
