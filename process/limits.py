@@ -25,14 +25,14 @@ def limits() -> Limits:
     return tuple(map(resource.getrlimit, _NUMBERS))
 
 
-def raise_again(before: Limits) -> tuple[Limits, str]:
-    """Undo what lowered a limit since ``before``; return the present limits, and those that stay low as text.
+def raise_again(before: Limits) -> str:
+    """Undo what lowered a limit since ``before``; return the limits that stay low, as text.
 
     A lowered hard limit stays, except for a privileged user.
     """
     now = limits()
     if now == before:
-        return now, ""
+        return ""
     kept = []
     for name, number, old, new in zip(LOWERED, _NUMBERS, before, now, strict=True):
         if not any(_is_lower(*pair) for pair in zip(new, old, strict=True)):
@@ -51,7 +51,7 @@ def raise_again(before: Limits) -> tuple[Limits, str]:
             with contextlib.suppress(OSError, ValueError):
                 resource.setrlimit(number, (min(soft, new[1], key=_order), new[1]))
             kept.append(f"`{name}` to {new[1]}")
-    return limits(), ", ".join(kept)
+    return ", ".join(kept)
 
 
 def lowered_limits() -> str:

@@ -32,29 +32,38 @@ EXIT_LOST = 2
 
 def claim_output() -> None:
     """Keep stdout and stderr for the command, and send what other code prints to stderr. Later calls do nothing."""
-    global _claimed, _guard
+    global _claimed
     if _claimed is not None or sys.stdout is None or sys.stderr is None:
         return
     try:
         sys.stdout.flush()
         _claimed = _copy(sys.stdout), _copy(sys.stderr)
-        guard = os.dup(sys.stderr.fileno())
-        _guard = guard, _file(guard)
+        guard_descriptors()
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     except (OSError, ValueError):  # a closed stream, or one without a file descriptor, as in a notebook
         _claimed = None
 
 
+def guard_descriptors() -> None:
+    """From now on, guard the descriptors of this process, which turnwise owns. Later calls do nothing."""
+    global _guard
+    if _guard is not None:
+        return
+    with contextlib.suppress(OSError):
+        copy = os.dup(2)
+        _guard = copy, _file(copy)
+
+
 def check_descriptors() -> None:
-    """After a call of other code, open a closed descriptor 0, 1 or 2 again; without ``claim_output``, do nothing.
+    """After a call of other code, open a closed descriptor 0, 1 or 2 again; in a process without guard, do nothing.
 
     If the other descriptors are closed, end the process with one line on stderr.
     """
     global closed
-    if _claimed is None:
+    if _guard is None:
         return
-    if not _is_guarded():
-        for descriptor in (_claimed[1].fileno(), 2):
+    if not _is_guarded(*_guard):
+        for descriptor in (*(stream.fileno() for stream in (_claimed or ())[1:]), 2):
             with contextlib.suppress(OSError):
                 os.write(descriptor, f"turnwise: {LOST}\n".encode())
                 break
@@ -65,15 +74,15 @@ def check_descriptors() -> None:
         except OSError:
             closed += 1
             if number:
-                os.dup2(_claimed[1].fileno(), number)
+                os.dup2(_guard[0], number)
             else:
                 null = os.open(os.devnull, os.O_RDONLY)  # the lowest free number, which is 0
                 os.set_inheritable(null, True)
 
 
-def _is_guarded() -> bool:
+def _is_guarded(descriptor: int, file: tuple[int, int]) -> bool:
     try:
-        return _guard is None or _file(_guard[0]) == _guard[1]
+        return _file(descriptor) == file
     except OSError:
         return False
 

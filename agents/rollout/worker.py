@@ -19,6 +19,7 @@ from ...envs.runner.env_thread import EnvThread
 from ...envs.sandboxes import lease_from_run, refuse_leases
 from ...logs import LogFolder
 from ...process.children import isolate_signals
+from ...process.output import guard_descriptors
 from ...records import Group, Outcome, Trajectory
 from ...store.content.blob_root import BlobRoot
 from ...store.content.blobs import BlobStore
@@ -68,6 +69,7 @@ class RolloutWorker(ProfiledActor):
         if spec.logs is not None:
             spec.logs.attach("worker")
         isolate_signals()
+        guard_descriptors()
         self._spec = spec
         self._engines = engines
         self._writers = writers

@@ -9,19 +9,15 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Any
 
-from ...process.children import copies_end, unblock_signals
-from ...process.limits import limits, raise_again
-from ...process.output import check_descriptors
+from ...process.children import unblock_signals
 from ..base import TurnEnv
-from ..errors import EnvironmentFailed
+from .environment_code import environment_code
 
 LOG = logging.getLogger(__name__)
 
 Work = Callable[[], Any]
 Deliver = Callable[[Any, BaseException | None], None]
 """Receives the result of a call, or its exception, in the thread."""
-
-ADVICE = "only root may raise it again: set limits in a process of the environment"
 
 _abandoned: list[threading.Thread] = []
 
@@ -45,18 +41,13 @@ class CallThread(threading.Thread):
     def run(self) -> None:
         """Run the calls of the inbox."""
         unblock_signals()
-        before = limits()
         while (job := self.inbox.get()) is not None and not self.abandoned:
             work, deliver = job
             try:
-                with copies_end():
+                with environment_code():
                     result, error = work(), None
             except BaseException as raised:  # noqa: BLE001 - delivered to the caller
                 result, error = None, raised
-            check_descriptors()
-            before, lowered = raise_again(before)
-            if lowered:
-                result, error = None, EnvironmentFailed(f"it lowered a hard limit of its process ({lowered}); {ADVICE}")
             deliver(result, error)
             del job, work, deliver, result, error
         if self.env is not None:

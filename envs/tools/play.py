@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from ...errors import TurnwiseError
-from ...process.children import copies_end
 from ..base import Obs, TurnEnv
 from ..errors import wrap_error
+from ..runner.environment_code import environment_code
 from ..runner.observations import instructions, parts, png
 from ..runner.step_result import from_reset, from_step
 from ..runner.valid_actions import checked_actions
@@ -53,7 +53,7 @@ def _shown(env: TurnEnv, observation: Obs, keep: Callable[[Png], str]) -> str:
 def _wrapping(call: str) -> Iterator[None]:
     """Wrap the exceptions of an environment as ``EnvThread`` does; errors of turnwise pass unchanged."""
     try:
-        with copies_end():
+        with environment_code():
             yield
     except TurnwiseError:
         raise

@@ -1,16 +1,19 @@
 """An environment that lowers limits of its process or closes its files: the command goes on, or ends with one line."""
 
 import json
+import os
 import resource
 import sqlite3
 from collections import Counter
+from pathlib import Path
 
 import pytest
 from sqlalchemy.exc import DBAPIError
 from turnwise.envs.base import TurnEnv
 from turnwise.envs.errors import EnvironmentFailed
+from turnwise.envs.runner import environment_code as calls
 from turnwise.envs.runner.once import call_once
-from turnwise.process import limits
+from turnwise.process import limits, output
 from turnwise.process.output import EXIT_LOST, LOST
 from turnwise.store.database_errors import to_store_error
 from turnwise.tests.process.breaks import BREAKS, WAYS
@@ -55,7 +58,8 @@ def test_a_hard_limit_that_stays_low_is_a_failure_of_the_environment(monkeypatch
         raise ValueError("not allowed to raise maximum limit")
 
     monkeypatch.setattr(limits, "lowered", Counter())
-    monkeypatch.setattr(limits, "limits", lambda: present[0])
+    for module in (limits, calls):
+        monkeypatch.setattr(module, "limits", lambda: present[0])
     monkeypatch.setattr(resource, "setrlimit", refuse)
 
     def lower(env: TurnEnv) -> None:
@@ -80,3 +84,17 @@ def test_a_limit_on_the_size_of_files_is_no_full_disk(monkeypatch: pytest.Monkey
     assert "1000 bytes (`RLIMIT_FSIZE`): raise the limit" in str(to_store_error(failed_write(), "sqlite:///x"))
     limits.lowered["RLIMIT_FSIZE"] += 1
     assert "code of an environment lowered" in str(to_store_error(failed_write(), "sqlite:///x"))
+
+
+def test_a_process_of_turnwise_without_a_command_ends_too(tmp_path: Path) -> None:
+    """A rollout worker, which does not claim its output."""
+    process = os.fork()
+    if process == 0:
+        os.dup2(os.open(tmp_path / "err", os.O_WRONLY | os.O_CREAT), 2)
+        output._claimed = output._guard = None
+        output.guard_descriptors()
+        with calls.environment_code():
+            os.closerange(3, 100)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == EXIT_LOST
+    assert (tmp_path / "err").read_text() == f"turnwise: {LOST}\n"

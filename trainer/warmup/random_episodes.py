@@ -23,8 +23,8 @@ from time import monotonic
 from ...agents.rollout.group_runner import env_key_of
 from ...envs.base import TurnEnv
 from ...envs.registry import make
+from ...envs.runner.environment_code import environment_code
 from ...errors import TurnwiseError
-from ...process.children import copies_end
 from ..config.sections import EnvironmentConfig
 from ..learner.sft import SftExample
 from .examples import PlayEpisode
@@ -125,7 +125,7 @@ class _EpisodeThread(threading.Thread):
             self._current = self._environments[chosen]
             self._heartbeat()
             try:
-                with copies_end():
+                with environment_code():
                     if chosen not in envs:
                         envs[chosen] = make(self._current.id, **self._current.options)
                     example = self._play(envs[chosen], self._rng.randrange(SEED_RANGE), self._rng, self._heartbeat)
