@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
 from typing import Any
 
 from . import page_input
@@ -34,6 +35,8 @@ MODIFIERS = ("Shift", "Control", "Alt", "Meta")
 async def act(context: Context, action: dict[str, Any]) -> None:
     """Execute one action and wait for its effects.
 
+    No ``finally`` here or below awaits the page: after the deadline of the request, the page is given up.
+
     Raises:
         Refused: the action cannot be executed.
     """
@@ -42,19 +45,29 @@ async def act(context: Context, action: dict[str, Any]) -> None:
     context.dirty |= verb not in RESET_VERBS
     context.acted = True
     context.addressed = None
+    await _settled(context, _execute(context, action))
+    if context.has_lost_page:
+        await _settled(context, goto(context, action))
+
+
+async def _execute(context: Context, action: dict[str, Any]) -> None:
+    """Execute one action; one that closes its tab has succeeded. Raises Refused."""
     closings = context.closings
     try:
-        await VERBS[verb](context, action)
+        await VERBS[action["verb"]](context, action)
     except Exception as error:
         if not await context.closed_since(closings, error):
             raise
-    finally:
+
+
+async def _settled(context: Context, work: Awaitable[None]) -> None:
+    """Await an action and its effects, which a refused one may have too. Raises the error of the action."""
+    try:
+        await work
+    except Exception:
         await settle(context)
-    if context.has_lost_page:
-        try:
-            await goto(context, action)
-        finally:
-            await settle(context)
+        raise
+    await settle(context)
 
 
 def viewport_point(context: Context, x: float, y: float) -> tuple[float, float]:
@@ -163,8 +176,10 @@ async def drag(context: Context, source: Any, target: Any) -> None:
     try:
         # The page gets no events of the pointer during a drag, for which Playwright would wait.
         await target.hover(timeout=READY_TIMEOUT_MS, force=True)
-    finally:
+    except Exception:
         await mouse.up()
+        raise
+    await mouse.up()
 
 
 async def goto(context: Context, action: dict[str, Any]) -> None:
