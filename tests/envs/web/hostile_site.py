@@ -10,7 +10,7 @@ from turnwise.envs.web.custom_site import CustomSiteEnv, FinalState, SiteTask
 
 STEP_TIMEOUT_S = 4.0
 """Timeout of one action on these pages."""
-LOST_STEP_TIMEOUT_S = 1.5
+LOST_STEP_TIMEOUT_S = 2.0
 """Timeout of an action on a page that uses a processor until then."""
 HEAD = "<!doctype html><title>page</title><h1>page</h1>"
 PAGES = {

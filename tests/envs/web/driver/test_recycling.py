@@ -4,11 +4,10 @@ Each case plays an episode that leaves state behind, and then one that displays 
 renderer's process id shows whether the context was emptied or replaced.
 """
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from turnwise.envs.web.browser_session import BROWSER_USER, SITE_USER
+from turnwise.envs.web.browser_session import BROWSER_USER, SITE_USER, BrowserSession
 from turnwise.envs.web.custom_site import CustomSiteEnv, FinalState, SiteTask
 from turnwise.envs.web.site_server import FILES
 from turnwise.tests.envs.web.hostile_site import number_of
@@ -111,10 +110,10 @@ class Leaving(CustomSiteEnv):
 
 
 @pytest.fixture(scope="module")
-def env(browsers: None) -> Iterator[Leaving]:
+def env(browser: BrowserSession) -> Leaving:
     made = Leaving(observation="both")
-    yield made
-    made.close()
+    made.browser = browser
+    return made
 
 
 def run(env: Leaving, script: str) -> Any:
