@@ -23,8 +23,8 @@ COPIES_FROM = 500
 closed = 0
 """How often code of an environment has closed descriptor 0, 1 or 2."""
 LOST = (
-    "code of an environment closed all files of this process (`os.closerange`, `os.close`), also those of turnwise: "
-    "`turnwise envs check` finds it; close files in a process of the environment"
+    "code of an environment closed files of this process that it had not opened (`os.closerange`, `os.close`); "
+    "`turnwise envs check` may find it: close files in a process of the environment"
 )
 EXIT_LOST = 2
 """Exit status of a ``TurnwiseError``."""

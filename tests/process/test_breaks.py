@@ -1,5 +1,6 @@
 """An environment that lowers limits of its process or closes its files: the command goes on, or ends with one line."""
 
+import errno
 import json
 import os
 import resource
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy.exc import DBAPIError
+from turnwise.console.failure import report
 from turnwise.envs.base import TurnEnv
 from turnwise.envs.errors import EnvironmentFailed
 from turnwise.envs.runner import environment_code as calls
@@ -84,6 +86,12 @@ def test_a_limit_on_the_size_of_files_is_no_full_disk(monkeypatch: pytest.Monkey
     assert "1000 bytes (`RLIMIT_FSIZE`): raise the limit" in str(to_store_error(failed_write(), "sqlite:///x"))
     limits.lowered["RLIMIT_FSIZE"] += 1
     assert "code of an environment lowered" in str(to_store_error(failed_write(), "sqlite:///x"))
+
+
+def test_a_file_that_was_closed_names_its_cause(capsys: pytest.CaptureFixture[str]) -> None:
+    assert report(OSError(errno.EBADF, "Bad file descriptor")) == EXIT_LOST
+    printed = capsys.readouterr().err
+    assert printed == f"turnwise: a file, a folder or stdout: Bad file descriptor; if stdout can be written, {LOST}\n"
 
 
 def test_a_process_of_turnwise_without_a_command_ends_too(tmp_path: Path) -> None:
