@@ -4,7 +4,6 @@ import atexit
 import contextlib
 import os
 import sys
-import threading
 from typing import NoReturn
 
 from ..errors import TurnwiseError
@@ -61,16 +60,19 @@ def _record_start() -> None:
 
 
 def _exit(code: str | int | None) -> NoReturn:
-    """End the process, with the processes and threads that environments left: the interpreter would wait for them."""
+    """End the process, with the processes and threads that environments left: the interpreter would wait for them.
+
+    The interpreter does not free its modules either, which takes a second once torch is imported.
+    """
     end_pools()
-    if descendants() or any(not one.daemon for one in threading.enumerate() if one is not threading.main_thread()):
-        atexit._run_exitfuncs()  # closes the sandboxes of this process, and Ray
+    has_descendants = bool(descendants())
+    atexit._run_exitfuncs()  # closes the sandboxes of this process, and Ray
+    if has_descendants:
         end_descendants()
-        for stream in (stdout(), stderr(), sys.stdout, sys.stderr):
-            with contextlib.suppress(OSError, ValueError, AttributeError):
-                stream.flush()
-        os._exit(code if isinstance(code, int) else int(code is not None))
-    sys.exit(code)
+    for stream in (stdout(), stderr(), sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            stream.flush()
+    os._exit(code if isinstance(code, int) else int(code is not None))
 
 
 if __name__ == "__main__":
