@@ -1,9 +1,10 @@
-"""The fixture of sandboxes with a desktop."""
+"""Sandboxes with a desktop, and one desktop for all modules."""
 
 import subprocess
 from collections.abc import Iterator
 
 import pytest
+from turnwise.envs.desktop.desktop_session import DesktopSession
 from turnwise.sandbox import set_provider
 from turnwise.sandbox.images.reference import image_reference
 from turnwise.sandbox.provider import InProcessProvider
@@ -21,3 +22,11 @@ def desktops() -> Iterator[None]:
     yield
     set_provider(None)
     provider.close()
+
+
+@pytest.fixture(scope="package")
+def desktop(desktops: None) -> Iterator[DesktopSession]:
+    """One desktop for the episodes of every module that does not test its start."""
+    made = DesktopSession()
+    yield made
+    made.close()

@@ -1,9 +1,9 @@
 """Episodes on a real desktop."""
 
 import hashlib
-from collections.abc import Iterator
 
 import pytest
+from turnwise.envs.desktop.desktop_session import DesktopSession
 from turnwise.envs.desktop.oracle import resolve
 from turnwise.envs.spaces import Png
 from turnwise.tests.envs.desktop.playing import Played, text_of
@@ -19,11 +19,11 @@ RENAME = (
 
 
 @pytest.fixture(scope="module")
-def env(desktops: None) -> Iterator[Played]:
-    """One desktop for all tests of the module, with text and screenshots."""
+def env(desktop: DesktopSession) -> Played:
+    """An environment on the desktop of all modules, with text and screenshots."""
     made = Played("both")
-    yield made
-    made.close()
+    made.desktop = desktop
+    return made
 
 
 def test_a_file_is_renamed_in_the_file_manager(env: Played) -> None:

@@ -5,6 +5,7 @@ from time import monotonic
 
 import pytest
 from turnwise.envs.computer import driver_client
+from turnwise.envs.desktop.desktop_session import DesktopSession
 from turnwise.tests.envs.desktop.playing import Played
 
 MAX_STEP_S = 30
@@ -29,11 +30,11 @@ time.sleep(1000)
 
 
 @pytest.fixture(scope="module")
-def env(desktops: None) -> Iterator[Played]:
-    """One desktop for all tests of the module."""
+def env(desktop: DesktopSession) -> Played:
+    """An environment on the desktop of all modules."""
     made = Played()
-    yield made
-    made.close()
+    made.desktop = desktop
+    return made
 
 
 @pytest.fixture

@@ -1,9 +1,9 @@
 """Nothing of an episode reaches the next one in the same sandbox."""
 
 import hashlib
-from collections.abc import Iterator
 
 import pytest
+from turnwise.envs.desktop.desktop_session import DesktopSession
 from turnwise.tests.envs.desktop.playing import Played, text_of
 
 LITTER = """
@@ -57,11 +57,12 @@ STATE = "ps -eo uid,comm --no-headers | grep -vwE 'ps|sh|grep|sort' | sort; find
 
 
 @pytest.fixture(scope="module")
-def env(desktops: None) -> Iterator[Played]:
-    """One desktop for all tests of the module."""
+def env(desktop: DesktopSession) -> Played:
+    """An environment on a desktop that starts anew: nothing of an earlier module may hide what an episode leaves."""
+    desktop.close()
     made = Played("both")
-    yield made
-    made.close()
+    made.desktop = desktop
+    return made
 
 
 def start(env: Played) -> tuple[str, str, str]:

@@ -3,10 +3,10 @@
 CI tries a place and a change of every kind; the soak tries all in both tasks.
 """
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
+from turnwise.envs.desktop.desktop_session import DesktopSession
 from turnwise.envs.desktop.tasks.catalog import draw
 from turnwise.envs.desktop.tasks.env import DesktopTasksEnv
 from turnwise.tests.envs.soaked import soaked_but
@@ -83,11 +83,11 @@ LEFT = {
 
 
 @pytest.fixture(scope="module")
-def env(desktops: None) -> Iterator[DesktopTasksEnv]:
-    """One desktop for all tests of the module."""
+def env(desktop: DesktopSession) -> DesktopTasksEnv:
+    """An environment on the desktop of all modules."""
     made = DesktopTasksEnv()
-    yield made
-    made.close()
+    made.desktop = desktop
+    return made
 
 
 def end_after(env: DesktopTasksEnv, template: str, *commands: str) -> float:

@@ -3,9 +3,8 @@
 CI tries a file of every kind; the soak tries all applications.
 """
 
-from collections.abc import Iterator
-
 import pytest
+from turnwise.envs.desktop.desktop_session import DesktopSession
 from turnwise.tests.envs.desktop.playing import Played
 
 FILES = {"a.txt": b"hello\n"}
@@ -13,11 +12,11 @@ CLOSE = ('press("alt+F4")', "wait(500)")
 
 
 @pytest.fixture(scope="module")
-def env(desktops: None) -> Iterator[Played]:
-    """One desktop for all tests of the module."""
+def env(desktop: DesktopSession) -> Played:
+    """An environment on the desktop of all modules."""
     made = Played()
-    yield made
-    made.close()
+    made.desktop = desktop
+    return made
 
 
 @pytest.mark.parametrize(

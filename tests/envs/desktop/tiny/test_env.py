@@ -1,18 +1,17 @@
 """TinyDesktop: a real calculator in few words."""
 
-from collections.abc import Iterator
-
 import pytest
+from turnwise.envs.desktop.desktop_session import DesktopSession
 from turnwise.envs.desktop.tiny.env import VOCABULARY, TinyDesktopEnv
 from turnwise.envs.desktop.tiny.tasks import KINDS, draw, is_held_out
 
 
 @pytest.fixture(scope="module")
-def env(desktops: None) -> Iterator[TinyDesktopEnv]:
+def env(desktop: DesktopSession) -> TinyDesktopEnv:
     """One calculator for all tests of the module."""
     made = TinyDesktopEnv()
-    yield made
-    made.close()
+    made._desktop = desktop
+    return made
 
 
 def test_the_oracle_solves_every_kind_and_all_words_are_known(env: TinyDesktopEnv) -> None:
