@@ -10,12 +10,13 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
+from ...process.children import unblock_signals
 from ...process.timers import timers_outlived
 from ..errors import EnvError, EnvTimeout
 from ..registry import spec
 from .checks import CHECKS, RESET, Check
 from .leftovers import left_running
-from .process_state import LIBRARY_STATE, process_state
+from .process_state import LIBRARY_STATE, State, process_state
 from .subject import CheckFailed, Skipped, Subject
 
 CALL_TIMEOUT_S = 60.0
@@ -109,6 +110,12 @@ class Report:
         return lines
 
 
+def _state_of_calls() -> State:
+    """Return the state of the process as a thread finds it that calls environments: no signal is blocked there."""
+    unblock_signals()
+    return process_state()
+
+
 async def _run(name: str, check: Check, subject: Subject, timeout_s: float) -> Finding:
     try:
         async with asyncio.timeout(timeout_s):
@@ -151,9 +158,9 @@ def check(
     subject = Subject(env_id, dict(options or {}), call_timeout_s)
 
     async def run() -> list[Finding]:
-        before = await asyncio.to_thread(process_state)
+        before = await asyncio.to_thread(_state_of_calls)
         spec(env_id)
-        imported = await asyncio.to_thread(process_state)
+        imported = await asyncio.to_thread(_state_of_calls)
         subject.before = {**before, **{kind: imported[kind] for kind in LIBRARY_STATE}}
         subject.running = left_running()
         async with subject.made():
