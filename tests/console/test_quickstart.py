@@ -19,7 +19,7 @@ from turnwise.store.schema import trajectory as heads
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = str(Path(sys.executable).with_name("turnwise"))
-UPDATES = 26
+UPDATES = 20
 ADAPTER_UPDATES = 28
 
 pytestmark = pytest.mark.slow
