@@ -1,22 +1,21 @@
-"""A run on Docker sandboxes whose parts die: the containers go with their owner, the episodes are replaced."""
+"""A run on Docker sandboxes whose parts die: the containers go with their owner, the episodes are replaced.
+
+In CI a node actor dies in the run of ``test_bad_worlds.py``.
+"""
 
 import json
 import signal
 import time
 from pathlib import Path
-from typing import Any
 
 import docker
 import pytest
-from sqlalchemy import text
-from turnwise.sandbox.backends.ownership import LABEL, RUN
-from turnwise.store.database import open_database
-from turnwise.tests.chaos.harness import Launch, check_finished, url
+from turnwise.tests.chaos.containers import containers, in_database, until_gone
+from turnwise.tests.chaos.harness import Launch, check_finished
 from turnwise.tests.sandbox.backends.test_frozen_engine import STALL_MAX_S, engine
 
 pytestmark = pytest.mark.docker
 
-GONE_SECONDS = 60
 OVERRIDES = (
     'environments=[{ id = "turnwise/TinyCode-v0" }]',
     "evaluation.tasks=0",
@@ -33,36 +32,6 @@ PLAYING = (
 """Episodes after their first turn: each holds a sandbox. One that still waits for a sandbox outlives a node actor."""
 EPISODES = 4
 """Episodes that must be playing then."""
-
-
-def containers(run: str) -> set[str]:
-    """The containers of a run that there are, running or not."""
-    client = docker.APIClient()
-    try:
-        found: list[dict[str, Any]] = client.containers(all=True, filters={"label": [f"{LABEL}=1", f"{RUN}={run}"]})
-        return {one["Id"] for one in found}
-    finally:
-        client.close()
-
-
-def until_gone(doomed: set[str], run: str) -> float:
-    began = time.monotonic()
-    while doomed & containers(run):
-        assert time.monotonic() - began < GONE_SECONDS, f"{len(doomed & containers(run))} containers are still there"
-        time.sleep(0.5)
-    return time.monotonic() - began
-
-
-def in_database(folder: Path, query: str) -> int:
-    with open_database(url(folder)).read() as conn:
-        return int(conn.execute(text(query)).scalar_one())
-
-
-@pytest.mark.chaos
-@pytest.mark.timeout(400)
-def test_a_host_and_then_the_driver_die_with_leases_out(tmp_path: Path) -> None:
-    host_and_driver_die(tmp_path)
-    assert in_database(tmp_path, "SELECT count(*) FROM trajectory WHERE extras LIKE '%sha256:%'") > 0
 
 
 @pytest.mark.soak
