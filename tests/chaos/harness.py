@@ -9,9 +9,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import docker
 import psutil
 from sqlalchemy import Connection, text
+from turnwise.sandbox.backends.ownership import LABEL, RUN
 from turnwise.store import queries
 from turnwise.store.content.rows import sampled_of
 from turnwise.store.content.stored_turns import messages_of
@@ -24,6 +27,7 @@ ADDRESS = "store.txt"
 """The file in the folder of a run that names its store."""
 CHANGES = "changes.txt"
 """The file in the folder of a run with changes of its configuration, one in each line."""
+GONE_SECONDS = 60
 PROGRAM = str(Path(sys.executable).with_name("turnwise"))
 TABLES = ("run", "policy_version", "task", "rollout_group", "trajectory", "step", "partial_turn", "blob", "train_batch")
 
@@ -257,3 +261,28 @@ def check_history(folder: Path, run: str = "small") -> int:
         loose = text("SELECT count(*) FROM trajectory WHERE status = 'running'")
         assert conn.execute(loose).scalar_one() == 0
     return len(made)
+
+
+def containers(run: str) -> set[str]:
+    """The containers of a run that there are, running or not."""
+    client = docker.APIClient()
+    try:
+        found: list[dict[str, Any]] = client.containers(all=True, filters={"label": [f"{LABEL}=1", f"{RUN}={run}"]})
+        return {one["Id"] for one in found}
+    finally:
+        client.close()
+
+
+def until_gone(doomed: set[str], run: str) -> float:
+    """Wait until these containers of a run are gone; return the seconds that it took."""
+    began = time.monotonic()
+    while doomed & containers(run):
+        assert time.monotonic() - began < GONE_SECONDS, f"{len(doomed & containers(run))} containers are still there"
+        time.sleep(0.5)
+    return time.monotonic() - began
+
+
+def in_database(folder: Path, query: str) -> int:
+    """The number that a query returns from the store of the run in ``folder``."""
+    with open_database(url(folder)).read() as conn:
+        return int(conn.execute(text(query)).scalar_one())

@@ -15,8 +15,16 @@ import pytest
 from sqlalchemy import text
 from turnwise.store import queries
 from turnwise.store.database import open_database
-from turnwise.tests.chaos.containers import containers, in_database, until_gone
-from turnwise.tests.chaos.harness import Launch, check_history, command, descendants, url
+from turnwise.tests.chaos.harness import (
+    Launch,
+    check_history,
+    command,
+    containers,
+    descendants,
+    in_database,
+    until_gone,
+    url,
+)
 from turnwise.trainer.algorithms.random_streams import Streams
 from turnwise.trainer.rollout.circuit_breaker import FAILURES_TO_GIVE_UP
 

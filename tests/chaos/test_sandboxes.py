@@ -10,8 +10,7 @@ from pathlib import Path
 
 import docker
 import pytest
-from turnwise.tests.chaos.containers import containers, in_database, until_gone
-from turnwise.tests.chaos.harness import Launch, check_finished
+from turnwise.tests.chaos.harness import Launch, check_finished, containers, in_database, until_gone
 from turnwise.tests.sandbox.backends.test_frozen_engine import STALL_MAX_S, engine
 
 pytestmark = pytest.mark.docker
