@@ -76,7 +76,7 @@ trap - EXIT INT TERM
 
 echo "==> 3/4 bytecode"
 # pip compiles one file at a time; this uses every core. Some packages ship templates that are not valid Python. Folders of
-# which a run imports a file or none are half of all: Python compiles such a file when it is imported.
+# which a run imports few files or none are left out: Python compiles such a file when it is imported.
 unused='tests?|testing|benchmarks|models|rllib|tune|serve|llm|data|mypyc?|numba|anthropic|openai|fontTools|sentry_sdk|dns'
 unused+='|lexers|orm|physics|combinatorics|stats|cli|kv_transfer|f2py|distutils'
 .venv/bin/python -m compileall -q -j 0 -x "/($unused)/" .venv/lib/python*/site-packages >>"$log" 2>&1 || true
