@@ -74,10 +74,32 @@ INNER_FLOORS = {
         {"cluster"},
         {"selfcheck"},
     ],
+    "store": [
+        {"errors", "database_errors"},
+        {"schema"},
+        {"content"},
+        {"operations", "migrate"},
+        {"database"},
+        {"queries", "run_lock"},
+        {"maintenance", "recent_groups"},
+        {"writing", "exchange"},
+        {"run_store"},
+    ],
+    "envs": [
+        {"errors", "spaces"},
+        {"base"},
+        {"computer"},
+        {"code", "desktop", "text", "web"},
+        {"registry"},
+        {"tasks", "sandboxes"},
+        {"runner"},
+        {"semi_online", "tools"},
+    ],
+    "console": [{"terminal"}, {"failure", "options", "stores"}, {"commands"}, {"command_line"}, {"app"}],
 }
 """The folders of a part, from the lowest floor to the highest; folders of one set may import each other."""
 HEAVY = {"torch", "vllm", "ray", "transformers", "playwright"}
-MAX_ENTRIES = 14
+MAX_ENTRIES = 20
 """Maximum number of entries per folder, without ``__init__.py``."""
 
 
@@ -99,7 +121,7 @@ def test_imports_run_down_the_floors_inside_a_part(graph: list[Import], part: st
     inside = [edge for edge in graph if edge.source[0] == edge.target[0] == part]
     named = [(edge, edge.source[1], edge.target[1]) for edge in inside]
     wrong = [str(edge) for edge, a, b in named if a in height and b in height and a != b and height[a] < height[b]]
-    assert {end for _, *ends in named for end in ends} >= height.keys() - {"errors", "spec", "failpoints"}
+    assert {end for _, *ends in named for end in ends} >= height.keys() - {"errors", "spec", "failpoints", "stores"}
     assert wrong == []
 
 
