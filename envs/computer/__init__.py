@@ -2,8 +2,7 @@
 
 ``driver_client`` leases a sandbox, starts a driver in it and exchanges requests with it; ``env`` is the episode;
 ``calls`` parses actions; ``elements`` names the roles of elements, ``text_tree`` renders them as numbered text, and
-``marks`` draws their numbers on a screenshot. ``draws`` draws the worlds and the tasks of a seed, and ``splits`` holds
-some of the tasks out.
+``marks`` draws their numbers on a screenshot.
 
 Invariant: nothing here depends on a kind of screen; ``web`` and ``desktop`` import this package, never the reverse.
 

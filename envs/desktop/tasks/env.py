@@ -6,7 +6,7 @@ the answer. ``by`` selects what the test split holds out: instances, templates, 
 """
 
 from ...computer.env import ObservationMode
-from ...computer.splits import TemplateChoice
+from ...splits import TemplateChoice
 from ..custom_task import CustomDesktopEnv
 from ..task import DesktopTask, EndState
 from .catalog import draw

@@ -1,6 +1,6 @@
 """The splits of the desktop tasks: held out by instance, by template or by application."""
 
-from ...computer.splits import TemplateSplits
+from ...splits import TemplateSplits
 from .catalog import TEMPLATES
 
 DESKTOP_SPLITS = TemplateSplits({name: template.uses for name, template in TEMPLATES.items()}, "application")

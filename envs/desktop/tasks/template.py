@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from ...computer.draws import NoInstance, SeededDraws
+from ...draws import NoInstance, SeededDraws
 from ..task import DesktopTask
 from .acts import Acts
 from .expected import Expected

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 from zlib import crc32
 
 from ...base import Info, Obs, TurnEnv, seed_and_split
-from ...computer.draws import NoInstance, SeededDraws
+from ...draws import NoInstance, SeededDraws
 from ...spaces import FreeText
 from .reading import plain
 

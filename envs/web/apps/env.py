@@ -18,7 +18,7 @@ from ....sandbox.images.reference import PROGRAMS_FOLDER
 from ...base import Info, Obs
 from ...computer.elements import Node
 from ...computer.env import ObservationMode
-from ...computer.splits import TemplateChoice
+from ...splits import TemplateChoice
 from ..actions import ANSWER
 from ..custom_site import PORT, CustomSiteEnv, FinalState, SiteTask
 from .database import opened

@@ -1,6 +1,6 @@
 """The splits of the apps' tasks: held out by instance, by template or by site."""
 
-from ...computer.splits import TemplateSplits
+from ...splits import TemplateSplits
 from .tasks.catalog import TEMPLATES
 
 APP_SPLITS = TemplateSplits({name: (template.site,) for name, template in TEMPLATES.items()}, "site")

@@ -8,7 +8,7 @@ import sqlite3
 from collections.abc import Mapping
 from typing import Any
 
-from ...computer.draws import NoInstance
+from ...draws import NoInstance
 
 Row = dict[str, Any]
 Tables = dict[str, list[Row]]

@@ -1,6 +1,6 @@
 """Tasks with the calculator."""
 
-from ....computer.draws import NoInstance, SeededDraws
+from ....draws import NoInstance, SeededDraws
 from ..acts import Acts, click, done
 from ..expected import Expected
 from ..template import Plan, TemplateRegistry

@@ -1,6 +1,6 @@
 """Tasks in the text editor."""
 
-from ....computer.draws import SeededDraws
+from ....draws import SeededDraws
 from ..acts import SAVE, Acts, click, done, menu, press, save_as, write
 from ..expected import Expected, Text
 from ..template import Plan, TemplateRegistry

@@ -1,6 +1,6 @@
 """Tasks in the file manager."""
 
-from ....computer.draws import NoInstance, SeededDraws
+from ....draws import NoInstance, SeededDraws
 from ..acts import ENTER, FAIL, Acts, done, double_click, pick, press, write
 from ..expected import Expected
 from ..template import Plan, TemplateRegistry

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from ....computer.draws import SeededDraws
+from ....draws import SeededDraws
 
 Plane = NDArray[np.float64]
 Mask = NDArray[np.bool_]

@@ -1,6 +1,6 @@
 """Tasks that need several applications, whose windows are open at the start."""
 
-from ....computer.draws import NoInstance, SeededDraws
+from ....draws import NoInstance, SeededDraws
 from ...spreadsheet import write_workbook
 from ..acts import CLOSE_WINDOW, SAVE, Acts, done, press, write
 from ..expected import Expected, Sheet, Text

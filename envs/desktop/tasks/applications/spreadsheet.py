@@ -1,6 +1,6 @@
 """Tasks in the spreadsheet."""
 
-from ....computer.draws import NoInstance, SeededDraws
+from ....draws import NoInstance, SeededDraws
 from ...spreadsheet import Value, column, write_workbook
 from ..acts import ENTER, SAVE, Acts, click, done, menu, press, save_as, write
 from ..expected import Expected, Sheet, Text

@@ -1,6 +1,6 @@
 """Tasks in the terminal."""
 
-from ....computer.draws import NoInstance, SeededDraws
+from ....draws import NoInstance, SeededDraws
 from ..acts import Acts, done, write
 from ..expected import Expected, Text
 from ..template import Plan, TemplateRegistry

@@ -1,6 +1,6 @@
 """Tasks in the image viewer."""
 
-from ....computer.draws import SeededDraws
+from ....draws import SeededDraws
 from ..acts import Acts, click, done, press, save_as
 from ..expected import Expected
 from ..template import Plan, TemplateRegistry

@@ -1,6 +1,6 @@
 """The words of which documents, names and goals consist."""
 
-from ....computer.draws import SeededDraws, words
+from ....draws import SeededDraws, words
 
 STEMS = words("notes plan letter report agenda minutes recipe journal summary draft outline speech memo review story")
 ITEMS = words(

@@ -1,6 +1,6 @@
 """Tasks in the shop: lookup, search, cart and checkout. The tasks on the user's account are in ``shop_account``."""
 
-from ....computer.draws import NoInstance, SeededDraws
+from ....draws import NoInstance, SeededDraws
 from ..server.choices import DELIVERY
 from ..state import ExpectedState, Row, World
 from ..worlds.shop import world

@@ -1,6 +1,6 @@
 """Tasks in the shop on the user's account: orders, addresses, reviews and settings."""
 
-from ....computer.draws import NoInstance, SeededDraws
+from ....draws import NoInstance, SeededDraws
 from ..server.choices import CONTACTS, REFUNDS, RETURN_REASONS
 from ..server.html import count_of
 from ..state import Row, World

@@ -1,6 +1,6 @@
 """Tasks in the issue tracker on single issues. Tasks on comments, milestones and bulk changes: ``tracker_work``."""
 
-from ....computer.draws import NoInstance, SeededDraws
+from ....draws import NoInstance, SeededDraws
 from ..server.choices import PRIORITIES
 from ..state import Row, World
 from ..worlds.tracker import DETAILS, LABELS, PLACES, world

@@ -1,6 +1,6 @@
 """Tasks in the issue tracker on comments, duplicates, milestones, moves, many issues, and settings."""
 
-from ....computer.draws import NoInstance, SeededDraws
+from ....draws import NoInstance, SeededDraws
 from ..server.choices import DIGESTS
 from ..server.html import count_of
 from ..state import Row, World

@@ -2,7 +2,7 @@
 
 import re
 
-from ....computer.draws import NoInstance, SeededDraws
+from ....draws import NoInstance, SeededDraws
 from ..state import Row, World
 from ..worlds.wiki import SAID, world
 from ..worlds.wiki_articles import THINGS

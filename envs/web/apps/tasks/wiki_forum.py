@@ -1,6 +1,6 @@
 """Tasks in the wiki's forum, on private messages and on profiles."""
 
-from ....computer.draws import NoInstance, SeededDraws
+from ....draws import NoInstance, SeededDraws
 from ..server.choices import NOTIFICATIONS, REPORT_REASONS
 from ..state import Row, World
 from ..worlds.wiki import ASKED, DOING, SAID, SUBJECTS

@@ -1,6 +1,6 @@
 """People of a world: names, logins, and passwords, which are part of a task and not secret."""
 
-from ....computer.draws import SeededDraws, words
+from ....draws import SeededDraws, words
 
 FIRST = words(
     "Ada Bela Carla Dario Elif Femi Greta Hana Ivo Jonas Kira Liam Mira Nadia Omar Petra Quinn Rosa Samir Tara Umberto "

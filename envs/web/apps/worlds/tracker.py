@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ....computer.draws import SeededDraws, words
+from ....draws import SeededDraws, words
 from ..server.choices import PRIORITIES
 from ..state import Row, Tables
 from .people import day, people

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ....computer.draws import SeededDraws
+from ....draws import SeededDraws
 from ..state import Row, Tables
 from .people import day, people
 from .wiki_articles import KINDS, articles

@@ -1,6 +1,6 @@
 """The articles of the wiki: towns, people, rivers and museums that link to one another, each with its history."""
 
-from ....computer.draws import SeededDraws, words
+from ....draws import SeededDraws, words
 from ..state import Row
 from .people import day
 

@@ -5,7 +5,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from turnwise.envs.computer.draws import NoInstance
+from turnwise.envs.draws import NoInstance
 from turnwise.envs.web.apps import database
 from turnwise.envs.web.apps.database import opened
 from turnwise.envs.web.apps.state import ExpectedState, Tables, World, read, states_equal

@@ -1,7 +1,7 @@
 """Draws are a pure function of their key."""
 
 import pytest
-from turnwise.envs.computer.draws import NoInstance, SeededDraws
+from turnwise.envs.draws import NoInstance, SeededDraws
 
 
 def test_draws_are_the_same_for_a_key() -> None:

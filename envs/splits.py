@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from ...records import SPLITS
+from ..records import SPLITS
 
 HELD_OUT_EVERY = 5
 """One template and one seed in this many are held out."""

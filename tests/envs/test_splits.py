@@ -1,8 +1,8 @@
 """Splits of the desktop tasks and of the web apps: held-out tasks are never trained on."""
 
 import pytest
-from turnwise.envs.computer.splits import HELD_OUT_EVERY, Instance, TemplateChoice, TemplateSplits
 from turnwise.envs.desktop.tasks.splits import DESKTOP_SPLITS, VISUAL
+from turnwise.envs.splits import HELD_OUT_EVERY, Instance, TemplateChoice, TemplateSplits
 from turnwise.envs.web.apps.splits import APP_SPLITS
 
 BOTH = (DESKTOP_SPLITS, APP_SPLITS)
