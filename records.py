@@ -48,6 +48,16 @@ class Status(StrEnum):
     waited for, or the rollout controller dropped the member."""
 
 
+class EndedBy(StrEnum):
+    """The part that ended a trajectory."""
+
+    EPISODE = "episode"
+    CONTROLLER = "controller"
+    """The rollout controller, which no longer needed the member: not a failure."""
+    DRIVER = "driver"
+    """The driver of the run: the worker was lost, the group's timeout expired, or the run stopped or resumed."""
+
+
 SCORED_STATUSES = frozenset({Status.COMPLETED, Status.TRUNCATED})
 """The statuses that have a reward. Every other final status is a failure, never a reward."""
 COUNTED_STATUSES = frozenset({*SCORED_STATUSES, Status.POLICY_ERROR, Status.TIMEOUT})

@@ -15,7 +15,7 @@ from ..store.database import Database, open_database
 from ..store.database_errors import retried
 from ..store.errors import StoreError
 from ..store.writing.client import Send
-from ..store.writing.writer import Answer, TimedWrite, Writer
+from ..store.writing.commit_queue import Answer, CommitQueue, TimedWrite
 from .placement import lost_actor
 from .profiling import ProfiledActor
 
@@ -23,7 +23,7 @@ RETRY_INTERVAL_S = 0.2
 """Pause between two calls to an actor that is restarting."""
 
 
-class StoreWriter(ProfiledActor):
+class StoreActor(ProfiledActor):
     """The process that writes to the store for one node. The run makes it a Ray actor.
 
     It opens the store at its first call. A store that cannot be opened is thus an answer with its cause, and the next
@@ -38,7 +38,7 @@ class StoreWriter(ProfiledActor):
         self._blobs = blobs
         self._opening = threading.Lock()
         self._database: Database | None = None
-        self._writer: Writer | None = None
+        self._writer: CommitQueue | None = None
 
     async def run(self, writes: list[TimedWrite]) -> list[Answer]:
         """Commit ``writes`` in their order and return one answer per write; an answer holds the result or the error."""
@@ -64,16 +64,16 @@ class StoreWriter(ProfiledActor):
         if self._database is not None:
             await asyncio.to_thread(self._database.close)
 
-    def _open(self) -> Writer:
+    def _open(self) -> CommitQueue:
         with self._opening:
             if self._writer is None:
                 self._database = retried(lambda: open_database(self._url, blobs=self._blobs))
-                self._writer = Writer(self._database)
+                self._writer = CommitQueue(self._database)
             return self._writer
 
 
 def nearest_writer(writers: Mapping[str, Any]) -> Any:
-    """Return the ``StoreWriter`` of this process's node, from ``writers`` by node id; of another one if it has none."""
+    """Return the ``StoreActor`` of this process's node, from ``writers`` by node id; of another one if it has none."""
     import ray
 
     node = ray.get_runtime_context().get_node_id()
@@ -81,7 +81,7 @@ def nearest_writer(writers: Mapping[str, Any]) -> Any:
 
 
 def send_to(actor: Any) -> Send:
-    """Return a function that sends writes to a ``StoreWriter`` actor, and repeats the call while the actor restarts.
+    """Return a function that sends writes to a ``StoreActor`` actor, and repeats the call while the actor restarts.
 
     A repeated write is harmless: every operation of the store is idempotent. ``StoreClient`` bounds the wait.
     """

@@ -8,6 +8,7 @@ from dataclasses import replace
 from ...envs.errors import EnvError
 from ...envs.runner.env_thread import EnvThread
 from ...records import Group, Message, Outcome, Status, Trajectory
+from ...store.operations import Ending
 from ...store.writing.client import StoreClient
 from ...store.writing.trajectory_writer import TrajectoryWriter
 from ..rollout.control import MemberView
@@ -77,5 +78,5 @@ def _add_messages(progress: Progress, messages: Sequence[Sequence[Message]]) -> 
 async def _failed(trajectory: Trajectory, client: StoreClient, error: str) -> Outcome:
     record = TrajectoryWriter(client, trajectory)
     record.start()
-    await record.finish(Status.ENV_ERROR, error=error)
+    await record.finish(Ending(Status.ENV_ERROR, error=error))
     return Outcome(trajectory.id, trajectory.member, 0, Status.ENV_ERROR, 0.0, None, 0, 0, error)

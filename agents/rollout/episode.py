@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, Any
 
 from ...envs.errors import EnvError, EnvTimeout
 from ...errors import TurnwiseError
-from ...records import Horizon, Outcome, Status, Step, Task, Trajectory
+from ...records import EndedBy, Horizon, Outcome, Status, Step, Task, Trajectory
+from ...store.operations import Ending
 from ...store.writing.trajectory_writer import TrajectoryWriter
 from ..errors import EngineFailed, HorizonReached, ImagesUnsupported, PolicyFailed
 from .control import CONTINUES, LOSS_WEIGHT
@@ -105,7 +106,10 @@ async def play_episode(
     _set(progress.extras, LOSS_WEIGHT, member.weight, absent=1.0)
     if env_thread.package:
         progress.extras[ENV_PACKAGE] = env_thread.package
-    await run_to_completion(_finish(record, progress))
+    ended_by = EndedBy.EPISODE
+    if progress.status is Status.CANCELLED:
+        ended_by = EndedBy.CONTROLLER if member.dropped else EndedBy.DRIVER
+    await run_to_completion(_finish(record, progress, ended_by))
     if unplayable is not None:
         raise ImagesUnsupported(progress.error) from unplayable
     return Outcome(
@@ -136,19 +140,20 @@ async def run_to_completion(work: Coroutine[Any, Any, None]) -> None:
     task.result()
 
 
-async def _finish(record: TrajectoryWriter, progress: Progress) -> None:
+async def _finish(record: TrajectoryWriter, progress: Progress, ended_by: EndedBy) -> None:
     truncated = progress.status is Status.TRUNCATED
-    await record.finish(
+    ending = Ending(
         progress.status,
         reward=progress.reward,
         success=progress.success,
         error="" if truncated else progress.error,
         stop_reason=progress.error if truncated else "",
+        ended_by=ended_by,
         final_observation_hash=progress.final_hash,
         final_observation=progress.final_text,
-        final_images=progress.final_images,
         extras=progress.extras,
     )
+    await record.finish(ending, progress.final_images)
 
 
 def _set(extras: dict[str, Any], key: str, value: object, absent: object = "") -> None:

@@ -21,6 +21,7 @@ from time import monotonic
 from ...envs.errors import EnvError
 from ...envs.runner.env_thread import EnvThread
 from ...records import COUNTED_STATUSES, SCORED_STATUSES, Group, Outcome, Source, Status, Task, Trajectory
+from ...store.operations import Ending
 from ...store.writing.client import StoreClient
 from ...store.writing.trajectory_writer import TrajectoryWriter
 from .control import Controller
@@ -229,7 +230,7 @@ class GroupRunner:
     async def _record_failed_start(self, trajectory: Trajectory, error: str) -> Outcome:
         record = TrajectoryWriter(self._client, trajectory)
         record.start()
-        await run_to_completion(record.finish(Status.ENV_ERROR, error=error))
+        await run_to_completion(record.finish(Ending(Status.ENV_ERROR, error=error)))
         return Outcome(trajectory.id, trajectory.member, trajectory.attempt, Status.ENV_ERROR, 0.0, None, 0, 0, error)
 
     async def _take(self, task: Task) -> EnvThread:

@@ -15,11 +15,13 @@ from random import Random
 
 from ...errors import TurnwiseError
 from ...records import Group, Message, Outcome, Status, Step
-from ...store.operations.trajectories import DROPPED
 from .control import Branch, Close, Controller, Decision, Drop, GroupView, MemberView, Stop, Suspend, TurnView, Weigh
 from .progress import BranchPoint
 
 LOG = logging.getLogger(__name__)
+
+DROPPED = "dropped by the rollout controller"
+"""The beginning of the error of a member that its group did not need."""
 
 
 @dataclass(slots=True, eq=False)

@@ -65,7 +65,7 @@ class RolloutWorker(ProfiledActor):
     """Plays groups with the run's policy. The run makes it a Ray actor."""
 
     def __init__(self, spec: WorkerSpec, engines: Sequence[Any], writers: Mapping[str, Any]) -> None:
-        """``writers`` maps the id of a node to its ``StoreWriter`` actor."""
+        """``writers`` maps the id of a node to its ``StoreActor`` actor."""
         if spec.logs is not None:
             spec.logs.attach("worker")
         isolate_signals()

@@ -25,7 +25,7 @@ from turnwise.store.content.rows import Rows, rows_of
 from turnwise.store.content.written import Tally, Written
 from turnwise.store.database import Database, open_database
 from turnwise.store.operations import Write
-from turnwise.store.writing.writer import MAX_BATCH, WRITE_TIMEOUT_S, TimedWrite, Writer
+from turnwise.store.writing.commit_queue import MAX_BATCH, WRITE_TIMEOUT_S, CommitQueue, TimedWrite
 
 TURNS, MEMBERS, ACTIVE = 8, 8, 64
 STEPS_PER_COMMIT = MAX_BATCH * TURNS // (TURNS + 2)
@@ -77,7 +77,7 @@ def write(database: Database, turns: int, prefix: str = "", observed: int = OBSE
     prepared = _calls(turns, prefix, observed)
     gc.collect()
     gc.freeze()
-    writer = Writer(database)
+    writer = CommitQueue(database)
     calls: deque[Any] = deque()
     start = time.perf_counter()
     while prepared or calls:

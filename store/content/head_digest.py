@@ -14,10 +14,15 @@ from ..schema import Lookup, rollout_group, task, trajectory
 from ..schema.types import load_json, time_text
 from .digests import digest_of
 
+BEGUN = (
+    *("no", "uid", "id", "run_no", "group_no", "member", "attempt", "writer", "status", "env_id", "purpose", "source"),
+    *("policy", "deterministic", "branched_from", "branched_at", "created_at"),
+)
+"""The columns of a trajectory that its start writes, and its status; its end writes the others."""
 HEAD_COLUMNS = tuple(column.name for column in trajectory.c if column.name not in ("no", "abandoned", "digest"))
 """The columns of a trajectory that its head digest covers: all but the flag of its newest version."""
 RUNNING_HEAD: dict[str, Any] = dict.fromkeys(HEAD_COLUMNS) | {
-    **{"reward": 0.0, "n_steps": 0, "n_tokens": 0, "error": "", "stop_reason": "", "extras": {}}
+    **{"reward": 0.0, "n_steps": 0, "n_tokens": 0, "error": "", "stop_reason": "", "ended_by": "", "extras": {}}
 }
 """The values of the columns that the end of a trajectory writes, while it runs; the others are None here."""
 GROUP_COLUMNS = (

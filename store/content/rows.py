@@ -1,4 +1,4 @@
-"""The rows of turns, built by the process that played them: messages encoded, long content staged in the blob folder.
+"""The rows of turns, built by the process that played them, with messages encoded.
 
 A row is a tuple of the values of ``STEP``, ``PARTIAL_TURN`` or an image's columns; the transaction adds
 ``trajectory_no``. The values are ready for the database's driver (texts escaped, JSON, flags and times as text, bytes
@@ -17,7 +17,7 @@ import numpy as np
 
 from ...records import NO_VERSION, Message, Step
 from ..schema.types import dump_json, escape, flag_text, time_text, utc_now
-from .blobs import MESSAGES, PNG, TEXT, BlobStore, NewBlob, digest
+from .blobs import MESSAGES, PNG, TEXT, NewBlob, digest
 from .digests import partial_turn_digest, step_digest
 from .message_codec import encode
 
@@ -55,10 +55,6 @@ class Rows:
     versions: set[int] = field(default_factory=set)
     """The policy versions that sampled them."""
 
-    def stage(self, store: BlobStore) -> None:
-        """Write the large blobs to the folder. Raises StoreFull."""
-        self.blobs = {name: store.stage(new) for name, new in self.blobs.items()}
-
 
 def rows_of(steps: Sequence[Step], messages: Sequence[Message], images: Mapping[str, bytes] | None = None) -> Rows:
     """Return the rows of steps and messages; ``images`` maps the hash of each image they name to its bytes (PNG).
@@ -95,9 +91,14 @@ def text_columns(blobs: dict[str, NewBlob], name: str, text: str) -> dict[str, A
     """Return the columns ``name`` and ``name_blob`` of a text; a long text is added to ``blobs``."""
     if len(text) <= INLINE_TEXT:
         return {name: text, f"{name}_blob": None}
-    new = NewBlob.of(escape(text).encode(), TEXT)
+    new = text_blob(text)
     blobs[new.hash] = new
     return {name: None, f"{name}_blob": new.hash}
+
+
+def text_blob(text: str) -> NewBlob:
+    """Return the blob of a text."""
+    return NewBlob.of(escape(text).encode(), TEXT)
 
 
 def _turns(steps: Sequence[Step], messages: Sequence[Message]) -> Iterator[tuple[Step | None, list[Message]]]:

@@ -20,7 +20,7 @@ from sqlalchemy import Connection, bindparam, select
 from ...records import NO_VERSION, Group, GroupState, Message, Purpose, Role, Source, Task, Trajectory
 from .. import operations
 from ..content.blobs import PNG, NewBlob
-from ..content.rows import Rows, rows_of
+from ..content.rows import rows_of
 from ..content.written import Written
 from ..database import Database
 from ..run_lock import hold_evaluation
@@ -208,37 +208,41 @@ def _store(database: Database, episode: Episode) -> None:
     named = {name for step in one.steps for name in step.images}
     named |= {name for message in one.messages for name in message.images}
     try:
-        rows = rows_of(one.steps, one.messages, {name: episode.images[name] for name in named})
-        rows.stage(database.blobs)
-        final = [database.blobs.stage(NewBlob.of(episode.images[name], PNG)) for name in one.final_images]
+        writes = [write.staged(database.blobs) for write in _writes(episode, named)]
         with database.transaction() as tx:
-            _write(tx, episode, rows, final)
+            operations.open_group(tx, group=episode.group)
+            _check_task(tx.conn, episode.group.task)
+            operations.run_writes(tx, writes)
+            operations.close_group(tx, group=episode.group.id, state=GroupState.FILTERED, reason=REASON)
     except (ValueError, OverflowError) as error:
         raise ExchangeError(f"trajectory {one.id!r} cannot be stored: {error}") from error
 
 
-def _write(tx: operations.Transaction, episode: Episode, rows: Rows, final: list[NewBlob]) -> None:
-    one, group = episode.trajectory, episode.group
-    operations.open_group(tx, group=group)
-    stored = tx.conn.execute(select(task_table).where(task_table.c.id == group.task.id)).mappings().one()
-    if any(stored[name] != getattr(group.task, name) for name in ("env_id", "env_version", "seed", "split", "options")):
-        raise ExchangeError(f"the store has another task with the id {group.task.id!r}")
+def _writes(episode: Episode, images: Iterable[str]) -> list[operations.Write[None]]:
+    one = episode.trajectory
+    rows = rows_of(one.steps, one.messages, {name: episode.images[name] for name in images})
     written = Written()
     written.add(rows)
-    operations.start_trajectory(tx, trajectory=one)
-    operations.append(tx, trajectory=one.id, rows=rows)
-    operations.finish_trajectory(
-        tx,
-        trajectory=one.id,
-        status=one.status,
-        reward=one.reward,
-        success=one.success,
-        error=one.error,
-        stop_reason=one.stop_reason,
-        final_observation_hash=one.final_observation_hash,
-        final_observation=episode.final_observation,
-        final_images=final,
-        extras=one.extras,
-        tally=written.tally([new.hash for new in final]),
-    )
-    operations.close_group(tx, group=group.id, state=GroupState.FILTERED, reason=REASON)
+    return [
+        operations.start_trajectory.bind(trajectory=one),
+        operations.append.bind(trajectory=one.id, rows=rows),
+        operations.finish_trajectory.bind(
+            trajectory=one.id,
+            status=one.status,
+            reward=one.reward,
+            success=one.success,
+            error=one.error,
+            stop_reason=one.stop_reason,
+            final_observation_hash=one.final_observation_hash,
+            final_observation=episode.final_observation,
+            final_images=[NewBlob.of(episode.images[name], PNG) for name in one.final_images],
+            extras=one.extras,
+            tally=written.tally(one.final_images),
+        ),
+    ]
+
+
+def _check_task(conn: Connection, task: Task) -> None:
+    stored = conn.execute(select(task_table).where(task_table.c.id == task.id)).mappings().one()
+    if any(stored[name] != getattr(task, name) for name in ("env_id", "env_version", "seed", "split", "options")):
+        raise ExchangeError(f"the store has another task with the id {task.id!r}")

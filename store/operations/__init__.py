@@ -1,24 +1,26 @@
 """Every write of the store: functions that run inside one transaction.
 
 All are safe to repeat: the caller makes the ids, and a call that was already carried out changes nothing. To add a
-write, add a function under ``@operation`` here, and a method to ``RunStore`` if a run uses it.
+write, add a function under ``@operation`` or ``@bulk_operation`` here, and a method to ``RunStore`` if a run uses it.
 """
 
 from .acknowledge import BatchItem, acknowledge
 from .batches import run_writes
+from .endings import Ending, cancel_trajectories, finish_trajectory
 from .groups import close_group, grow_group, open_group
 from .leases import expire_groups, lease_groups, release
 from .resume import rewind
 from .reward_sets import add_rewards, create_reward_set
 from .runs import add_metrics, add_version, create_run, finish_run, request_stop, set_checkpoint
 from .scores import Score, score_group
+from .starts import start_trajectory
 from .steps import append
-from .trajectories import cancel_trajectories, finish_trajectory, start_trajectory
 from .transaction import OPERATIONS, Operation, Transaction, Write
 
 __all__ = [
     "OPERATIONS",
     "BatchItem",
+    "Ending",
     "Operation",
     "Score",
     "Transaction",

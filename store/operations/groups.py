@@ -14,10 +14,10 @@ from ..schema import run as run_table
 from ..schema import trajectory as trajectory_table
 from ..schema.types import time_text
 from .bulk_insert import RowInsert
+from .endings import end_running
 from .group_states import transition
 from .runs import fence
-from .trajectories import end_running
-from .transaction import Transaction, numbers_of, operation
+from .transaction import Transaction, bulk_operation, numbers_of, operation
 
 CLOSED = frozenset({GroupState.SCORING, GroupState.READY, GroupState.FILTERED, GroupState.FAILED})
 LATE = "written after its group was closed"
@@ -25,26 +25,21 @@ LATE = "written after its group was closed"
 
 
 @dataclass(frozen=True, slots=True)
-class Open:
-    """The arguments of one ``open_group``."""
+class Opening:
+    """An open group to be stored, by the driver with ``epoch``."""
 
     group: Group
     epoch: int | None = None
 
 
-@operation
-def open_group(tx: Transaction, *, group: Group, epoch: int | None = None) -> None:
-    """Store an open group and its task; an existing one stays as it is.
+@bulk_operation(Opening)
+def open_group(tx: Transaction, opens: Sequence[Opening]) -> None:
+    """Store open groups and their tasks; an existing one stays as it is.
 
     Raises:
         Fenced: another driver has taken over the run.
         NotFound: the run is not in the store.
     """
-    open_many(tx, [Open(group, epoch)])
-
-
-def open_many(tx: Transaction, opens: Sequence[Open]) -> None:
-    """Store several open groups, all or none. Raises as ``open_group`` does."""
     runs = numbers_of(tx.conn, run_table, [one.group.run for one in opens])
     for run, epoch in dict.fromkeys((one.group.run, one.epoch) for one in opens):
         fence(tx, runs[run], epoch)

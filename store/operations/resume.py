@@ -14,10 +14,10 @@ from ...records import GroupState, Status
 from ..content.seals import change
 from ..errors import NotFound, StoreConflict
 from ..schema import batch_group, batch_item, metric, policy_version, rollout_group, train_batch, trajectory
+from .endings import end_running
 from .group_states import CONTENT_REMOVED, RESUME_TRANSITIONS, RUN_RESUMED, transition
 from .leases import end_leases
 from .runs import lock_run
-from .trajectories import end_running
 from .transaction import Transaction, numbers_of, operation
 
 _CHUNK = 500

@@ -5,8 +5,9 @@ that plays builds the rows (``content.rows``), and the rows of many trajectories
 one call per table. An existing row stays as it is, so a repeated append adds nothing.
 """
 
-from collections.abc import Sequence
-from typing import Any, NotRequired, TypedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 from sqlalchemy import bindparam, select
 
@@ -18,7 +19,7 @@ from ..schema import Lookup, message_image, partial_turn, step_image
 from ..schema import step as step_table
 from ..schema import trajectory as trajectory_table
 from .bulk_insert import BulkInsert
-from .transaction import Transaction, operation
+from .transaction import Transaction, bulk_operation
 
 _HEADS = Lookup(
     select(*(trajectory_table.c[name] for name in ("id", "no", "status", "writer")))
@@ -31,7 +32,7 @@ _PARTIAL = select(partial_turn.c.idx).where(partial_turn.c.trajectory_no == bind
 _SHORT = len(STEP)
 _IDX_OF_STEP, _IDX_OF_PARTIAL = STEP.index("idx"), PARTIAL_TURN.index("idx")
 _RUNNING = Status.RUNNING.value
-_STEP_ROWS, _LONG_STEP_ROWS, _PARTIAL_ROWS, _MESSAGE_IMAGE_ROWS, _STEP_IMAGE_ROWS = (
+_INSERTS = tuple(
     BulkInsert(table, ("trajectory_no", *columns))
     for table, columns in (
         (step_table, STEP),
@@ -43,73 +44,62 @@ _STEP_ROWS, _LONG_STEP_ROWS, _PARTIAL_ROWS, _MESSAGE_IMAGE_ROWS, _STEP_IMAGE_ROW
 )
 
 
-_Added = list[tuple[Any, ...]]
-
-
-class Append(TypedDict):
-    """The arguments of one ``append``: those of its ``Write``, without a copy."""
+@dataclass(frozen=True, slots=True)
+class Append:
+    """Rows of steps and messages for a running trajectory, by the ``writer`` that began it."""
 
     trajectory: str
     rows: Rows
-    writer: NotRequired[str]
+    writer: str = ""
+
+    @property
+    def blobs(self) -> Mapping[str, NewBlob]:
+        """The content that the rows name, by hash."""
+        return self.rows.blobs
+
+    def with_blobs(self, blobs: dict[str, NewBlob]) -> "Append":
+        """Return the record with other blobs."""
+        return replace(self, rows=replace(self.rows, blobs=blobs))
 
 
-@operation
-def append(tx: Transaction, *, trajectory: str, rows: Rows, writer: str = "") -> None:
-    """Add the rows of steps and messages to a running trajectory.
+@bulk_operation(Append)
+def append(tx: Transaction, appends: Sequence[Append]) -> None:
+    """Add rows of steps and messages to running trajectories.
 
     Raises:
-        NotFound: the trajectory is not in the store.
+        NotFound: a trajectory is not in the store.
         Fenced: another writer began the trajectory.
         StoreConflict: it has ended, and the store lacks one of these turns.
     """
-    append_many(tx, [Append(trajectory=trajectory, rows=rows, writer=writer)])
-
-
-def append_many(tx: Transaction, appends: Sequence[Append]) -> None:
-    """Run several appends in their order, all or none. Raises as ``append`` does."""
     heads: dict[str, Sequence[Any]] = {
-        row[0]: row for row in _HEADS.run_plain(tx.conn, {one["trajectory"] for one in appends})
+        row[0]: row for row in _HEADS.run_plain(tx.conn, {one.trajectory for one in appends})
     }
-    blobs: dict[str, NewBlob] = {}
-    steps: _Added = []
-    long_steps: _Added = []
-    partial: _Added = []
-    said: _Added = []
-    shown: _Added = []
+    added: dict[BulkInsert, list[tuple[Any, ...]]] = {insert: [] for insert in _INSERTS}
+    steps, long_steps, partial, said, shown = added.values()
     for one in appends:
-        rows = one["rows"]
-        if (head := heads.get(one["trajectory"])) is None:
-            raise NotFound(f"no trajectory {one['trajectory']} in the store; call `start_trajectory` first")
-        if head[2] != _RUNNING or head[3] != one.get("writer", ""):
+        rows = one.rows
+        if (head := heads.get(one.trajectory)) is None:
+            raise NotFound(f"no trajectory {one.trajectory} in the store; call `start_trajectory` first")
+        if head[2] != _RUNNING or head[3] != one.writer:
             _check_running(tx, head, one)
         no = (head[1],)
         for row in rows.steps:
             (steps if len(row) == _SHORT else long_steps).append(no + row)
-        if rows.blobs or rows.partial_turns or rows.message_images or rows.step_images:
-            blobs |= rows.blobs
+        if rows.partial_turns or rows.message_images or rows.step_images:
             partial += [no + row for row in rows.partial_turns]
             said += [no + row for row in rows.message_images]
             shown += [no + row for row in rows.step_images]
-    if blobs:
-        tx.blobs.insert(tx.conn, blobs, tx.now)
-    for insert, added in (
-        (_STEP_ROWS, steps),
-        (_LONG_STEP_ROWS, long_steps),
-        (_PARTIAL_ROWS, partial),
-        (_MESSAGE_IMAGE_ROWS, said),
-        (_STEP_IMAGE_ROWS, shown),
-    ):
-        if added:
-            insert.run(tx.conn, added)
+    for insert, values in added.items():
+        if values:
+            insert.run(tx.conn, values)
 
 
 def _check_running(tx: Transaction, head: Sequence[Any], one: Append) -> None:
     """Check that the trajectory runs, by its row of ``_HEADS``. No other transaction ends it before this one does."""
     name, no, status, writer = head
-    if writer != one.get("writer", ""):
+    if writer != one.writer:
         raise Fenced(f"another process writes trajectory {name}; this step was not stored")
-    if status != _RUNNING and not _is_stored(tx, no, one["rows"]):
+    if status != _RUNNING and not _is_stored(tx, no, one.rows):
         raise StoreConflict(f"trajectory {name} ended as {status}, so no step can be appended")
 
 

@@ -1,24 +1,26 @@
 """A write transaction, and the operations that run in one.
 
-An operation is a function ``f(tx, *, ...)`` under ``@operation``. It may run twice with the same arguments, because a
-caller repeats a call whose answer was lost: the second run must change nothing. The caller therefore makes the ids.
+An operation is a function ``f(tx, *, ...)`` under ``@operation``, or a function ``f(tx, records)`` under
+``@bulk_operation``. It may run twice with the same arguments, because a caller repeats a call whose answer was lost:
+the second run must change nothing. The caller therefore makes the ids.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cache, update_wrapper
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from sqlalchemy import Connection, Table, func, select
 
-from ..content.blobs import BlobStore
+from ..content.blobs import BlobStore, NewBlob
 from ..errors import NotFound
 from ..schema import Lookup
 from ..schema.types import UtcDateTime, utc_now
 
 P = ParamSpec("P")
 T = TypeVar("T")
+R = TypeVar("R")
 
 _DATABASE_CLOCK = select(func.clock_timestamp(type_=UtcDateTime()))
 
@@ -63,16 +65,40 @@ class Write(Generic[T]):
     """One call of an operation, to be run in a transaction elsewhere; ``T`` is the type of its result. Picklable."""
 
     operation: str
-    arguments: Mapping[str, Any]
+    record: Any
+    """The record of a ``BulkOperation``; the keyword arguments of an ``Operation``, as a mapping."""
 
-    def run(self, tx: Transaction) -> T:
-        """Run the operation in ``tx``. Raises the operation's exceptions."""
-        result: T = OPERATIONS[self.operation](tx, **self.arguments)
-        return result
+    @property
+    def trajectory(self) -> str:
+        """The id of the trajectory that the write belongs to; empty for none."""
+        named = getattr(self.record, "trajectory", "")
+        return named if isinstance(named, str) else str(named.id)
+
+    @property
+    def blobs(self) -> Mapping[str, NewBlob]:
+        """The content that the rows of the write name, by hash."""
+        blobs: Mapping[str, NewBlob] = getattr(self.record, "blobs", _NO_BLOBS)
+        return blobs
+
+    def staged(self, store: BlobStore) -> "Write[T]":
+        """Return the write with its large content in the folder of ``store``, synced: before a transaction begins.
+
+        Raises:
+            StoreFull: the disk is full.
+            StoreError: the folder belongs to another store.
+        """
+        if not self.blobs:
+            return self
+        return replace(
+            self, record=self.record.with_blobs({name: store.stage(new) for name, new in self.blobs.items()})
+        )
+
+
+_NO_BLOBS: Mapping[str, NewBlob] = {}
 
 
 class Operation(Generic[P, T]):
-    """A write of the store. Call it inside a transaction, or ``bind`` arguments and hand the ``Write`` to a writer."""
+    """A write of the store. Call it inside a transaction, or ``bind`` arguments and hand the ``Write`` to a queue."""
 
     def __init__(self, function: Callable[Concatenate[Transaction, P], T]) -> None:
         self._function = function
@@ -87,6 +113,43 @@ class Operation(Generic[P, T]):
         return Write(self.name, kwargs)
 
 
+class BulkOperation(Operation[P, None], Generic[P, R]):
+    """A write of episodes: its function takes a list of frozen records, so that many writes are few statements.
+
+    A call has the arguments of one record, which is also the form in which the write travels.
+    """
+
+    def __init__(self, record: Callable[P, R], function: Callable[[Transaction, Sequence[R]], None]) -> None:
+        self._record = record
+        self._run = function
+        self.name = function.__name__
+        update_wrapper(self, function)
+
+    def __call__(self, tx: Transaction, /, *args: P.args, **kwargs: P.kwargs) -> None:
+        write = self.bind(*args, **kwargs)
+        insert_content(tx, [write])
+        self.run(tx, [write.record])
+
+    def bind(self, *args: P.args, **kwargs: P.kwargs) -> Write[None]:
+        """Return this call as a value."""
+        return self.write(self._record(*args, **kwargs))
+
+    def write(self, record: R) -> Write[None]:
+        """Return the call with one record as a value."""
+        return Write(self.name, record)
+
+    def run(self, tx: Transaction, records: Sequence[R]) -> None:
+        """Run the operation on records in their order, all or none; their content is inserted."""
+        self._run(tx, records)
+
+
+def insert_content(tx: Transaction, writes: Iterable[Write[Any]]) -> None:
+    """Insert the content that the rows of ``writes`` name. Raises StoreFull."""
+    blobs = {name: new for one in writes for name, new in one.blobs.items()}
+    if blobs:
+        tx.blobs.insert(tx.conn, blobs, tx.now)
+
+
 OPERATIONS: dict[str, Operation[..., Any]] = {}
 """Every operation by name; filled when ``store.operations`` is imported. A ``Write`` that crossed a process boundary
 finds its operation here.
@@ -98,3 +161,16 @@ def operation(function: Callable[Concatenate[Transaction, P], T]) -> Operation[P
     made = Operation(function)
     OPERATIONS[made.name] = made
     return made
+
+
+def bulk_operation(
+    record: Callable[P, R],
+) -> Callable[[Callable[[Transaction, Sequence[R]], None]], BulkOperation[P, R]]:
+    """Make an operation of a function of many records of one type and register it under the function's name."""
+
+    def decorate(function: Callable[[Transaction, Sequence[R]], None]) -> BulkOperation[P, R]:
+        made = BulkOperation(record, function)
+        OPERATIONS[made.name] = made
+        return made
+
+    return decorate

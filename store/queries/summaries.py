@@ -5,15 +5,14 @@ from typing import Any
 
 from sqlalchemy import Connection, RowMapping, and_, false, func, select, true
 
-from ...records import SCORED_STATUSES, GroupState, Outcome, Purpose, Status
+from ...records import SCORED_STATUSES, EndedBy, GroupState, Outcome, Purpose, Status
 from ..operations.group_states import RUN_ENDED
-from ..operations.trajectories import DROPPED
 from ..schema import batch_item, no_of, policy_version, rollout_group, train_batch, trajectory
 from ..schema import run as run_table
 
 NO_FAILURES = [status.value for status in (*SCORED_STATUSES, Status.RUNNING)]
 """The statuses that are not failures."""
-_DROPPED = and_(trajectory.c.status == Status.CANCELLED.value, trajectory.c.error.startswith(DROPPED))
+_DROPPED = trajectory.c.ended_by == EndedBy.CONTROLLER.value
 """Whether the rollout controller dropped a trajectory: its status is cancelled, but not a failure."""
 
 

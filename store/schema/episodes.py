@@ -103,6 +103,7 @@ trajectory = Table(
     Column("policy", Text, nullable=False, server_default=""),
     Column("error", ExactText, nullable=False, server_default=""),
     Column("stop_reason", ExactText, nullable=False, server_default=""),
+    Column("ended_by", Text, nullable=False, server_default=""),
     Column("final_observation", ExactText),
     Column("final_observation_blob", Hash),
     Column("final_observation_hash", Hash),

@@ -1,8 +1,8 @@
 """The path of writes from an event loop into the store: in order, and never with a part of a trajectory missing.
 
-A client sends one call at a time; writes submitted during a call go with the next one. The writer at the other end
-collects the calls of all clients (``writer.BATCHING_WINDOW_MS``), which is the only wait on the way to a commit. A
-future resolves after the commit, so awaiting it means durable.
+A client sends one call at a time; writes submitted during a call go with the next one. The queue at the other end
+collects the calls of all clients (``commit_queue.BATCHING_WINDOW_MS``), which is the only wait on the way to a commit.
+A future resolves after the commit, so awaiting it means durable.
 
 * After a trajectory has lost one write, every later write of it fails with the error of the lost write, including the
   write that would end the trajectory.
@@ -25,14 +25,14 @@ from ..content.blobs import BlobStore
 from ..content.size import size_of
 from ..errors import NotStored
 from ..operations import Write
-from .writer import WRITE_TIMEOUT_S, Answer, TimedWrite, overdue
+from .commit_queue import WRITE_TIMEOUT_S, Answer, TimedWrite, overdue
 
 LOG = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
 Send = Callable[[list[TimedWrite]], Awaitable[list[Answer]]]
-"""Commits writes in their order and returns one answer per write: ``Writer.run``, here or in another process."""
+"""Commits writes in their order and returns one answer per write: ``CommitQueue.run``, here or in another process."""
 
 MAX_PENDING_WRITES = 4096
 """Writes that may be pending before ``wait_for_room`` waits."""
@@ -54,7 +54,7 @@ class _Pending:
     """Bytes of the write as it was submitted."""
     timeout_s: float
     deadline: float
-    staging: "asyncio.Future[None] | None"
+    staging: "asyncio.Future[Write[Any]] | None"
 
     @property
     def left_s(self) -> float:
@@ -66,7 +66,7 @@ class _Pending:
 
     def call_bytes(self) -> int:
         """Return the bytes of the write as it is sent: without the content that was staged."""
-        return self.held_bytes if self.staging is None else size_of(self.write.arguments)
+        return self.held_bytes if self.staging is None else size_of(self.write.record)
 
 
 class StoreClient:
@@ -87,21 +87,17 @@ class StoreClient:
         self._room = asyncio.Event()
         self._full_since: float | None = None
 
-    def submit(
-        self, write: Write[T], stage: Callable[[BlobStore], None] | None = None, timeout_s: float = WRITE_TIMEOUT_S
-    ) -> "asyncio.Future[T]":
+    def submit(self, write: Write[T], timeout_s: float = WRITE_TIMEOUT_S) -> "asyncio.Future[T]":
         """Queue a write. Its future need not be awaited if it belongs to a trajectory: an error then fails every later
         write of that trajectory too.
 
         Args:
-            stage: writes the large content of the write to the blob folder and takes it out of the write. It runs in a
-                thread, before the write is sent.
             timeout_s: seconds to the write's deadline.
         """
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         future.add_done_callback(_retrieve)
-        staging = asyncio.ensure_future(asyncio.to_thread(stage, self._blobs)) if stage else None
-        size = size_of(write.arguments)
+        staging = asyncio.ensure_future(asyncio.to_thread(write.staged, self._blobs)) if write.blobs else None
+        size = size_of(write.record)
         self._queue.append(_Pending(write, future, size, timeout_s, monotonic() + timeout_s, staging))
         self._writes += 1
         self._bytes += size
@@ -176,7 +172,7 @@ class StoreClient:
         try:
             if one.staging is not None:
                 async with asyncio.timeout(max(one.left_s, 0.0)):
-                    await one.staging
+                    one.write = await one.staging
         except TimeoutError:
             self._resolve(one, Answer(False, overdue(one.write, one.timeout_s)))
             return False
@@ -228,13 +224,13 @@ class StoreClient:
 
     def _refused(self, one: _Pending) -> bool:
         """Fail a write of a trajectory that lost an earlier one."""
-        error = self._lost.get(_trajectory(one.write))
+        error = self._lost.get(one.write.trajectory)
         if error is not None and not one.future.done():
             one.future.set_exception(error)
         return error is not None
 
     def _remember(self, write: Write[Any], error: Exception) -> None:
-        trajectory = _trajectory(write)
+        trajectory = write.trajectory
         if not trajectory:
             return
         if not isinstance(error, TurnwiseError):
@@ -243,12 +239,6 @@ class StoreClient:
             error = NotStored(f"`{write.operation}` of trajectory {trajectory} failed: {type(cause).__name__}: {why}")
             error.__cause__ = cause
         self._lost[trajectory] = error
-
-
-def _trajectory(write: Write[Any]) -> str:
-    """Return the id of the trajectory that a write belongs to; empty for none."""
-    named = write.arguments.get("trajectory", "")
-    return named if isinstance(named, str) else str(named.id)
 
 
 def _retrieve(future: "asyncio.Future[Any]") -> None:

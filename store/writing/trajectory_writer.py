@@ -1,15 +1,15 @@
 """The typed path of one trajectory into the store: start, one append per turn, finish."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import replace
 from uuid import uuid4
 
-from ...records import Message, Status, Step, Trajectory
-from ..content.blobs import PNG, BlobStore, NewBlob
+from ...records import Message, Step, Trajectory
+from ..content.blobs import PNG, NewBlob
 from ..content.rows import rows_of
 from ..content.written import Written
 from ..errors import NotStored
-from ..operations import append, finish_trajectory, start_trajectory
+from ..operations import Ending, append, finish_trajectory, start_trajectory
 from .client import StoreClient
 
 
@@ -46,7 +46,7 @@ class TrajectoryWriter:
             raise NotStored(f"a turn of trajectory {self._trajectory.id} cannot be stored: {error}") from error
         self._written.add(rows)
         write = append.bind(trajectory=self._trajectory.id, rows=rows, writer=self._writer)
-        self._client.submit(write, rows.stage if rows.blobs else None)
+        self._client.submit(write)
 
     async def wait_for_room(self) -> None:
         """Wait while too many writes of this process are not committed yet."""
@@ -56,41 +56,16 @@ class TrajectoryWriter:
         """Raise the error of a write that was lost, without a wait for the writes under way."""
         self._client.check(self._trajectory.id)
 
-    async def finish(
-        self,
-        status: Status,
-        *,
-        reward: float = 0.0,
-        success: bool | None = None,
-        error: str = "",
-        stop_reason: str = "",
-        final_observation_hash: str = "",
-        final_observation: str | None = None,
-        final_images: Sequence[bytes] = (),
-        extras: Mapping[str, Any] | None = None,
-    ) -> None:
-        """End the trajectory, and wait until all of it is durable. Images are PNG.
+    async def finish(self, ending: Ending, images: Sequence[bytes] = ()) -> None:
+        """End the trajectory, and wait until all of it is durable.
+
+        Args:
+            images: those of the final observation, as PNG.
 
         Raises:
             TurnwiseError: the store lost a write of this trajectory, or could not take this one.
         """
-        images = [NewBlob.of(image, PNG) for image in final_images]
-
-        def stage(blobs: BlobStore) -> None:
-            images[:] = [blobs.stage(image) for image in images]
-
-        write = finish_trajectory.bind(
-            trajectory=self._trajectory.id,
-            status=status,
-            reward=reward,
-            success=success,
-            error=error,
-            stop_reason=stop_reason,
-            final_observation_hash=final_observation_hash,
-            final_observation=final_observation,
-            final_images=images,
-            extras=extras,
-            tally=self._written.tally([image.hash for image in images]),
-            writer=self._writer,
-        )
-        await self._client.submit(write, stage if images else None)
+        final = [NewBlob.of(image, PNG) for image in images]
+        tally = self._written.tally([image.hash for image in final])
+        ending = replace(ending, trajectory=self._trajectory.id, final_images=final, tally=tally, writer=self._writer)
+        await self._client.submit(finish_trajectory.write(ending))

@@ -22,7 +22,7 @@ from turnwise.records import Group, Horizon, Message, Outcome, Role, Source, Tas
 from turnwise.store.database import Database, open_database
 from turnwise.store.run_store import RunStore
 from turnwise.store.writing.client import Send, StoreClient
-from turnwise.store.writing.writer import Writer
+from turnwise.store.writing.commit_queue import CommitQueue
 from turnwise.tests.store.making import sqlite_store
 
 SITE = "turnwise/TextSite-v0"
@@ -128,7 +128,7 @@ def on_stage(tmp_path: Path, scenario: Callable[[Stage], Awaitable[Any]]) -> Any
 
     async def bounded() -> Any:
         database = open_database(sqlite_store(tmp_path))
-        writer = Writer(database)
+        writer = CommitQueue(database)
         try:
             async with asyncio.timeout(60):
                 return await scenario(Stage(database, writer.run))

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 from ray.exceptions import OutOfMemoryError, RayActorError
-from turnwise.agents.store_actor import StoreWriter, send_to
+from turnwise.agents.store_actor import StoreActor, send_to
 from turnwise.store import operations
 from turnwise.store.database import open_database
 from turnwise.store.errors import StoreError
 from turnwise.store.queries import load_trajectory, run_row
 from turnwise.store.writing.client import StoreClient
-from turnwise.store.writing.writer import Answer, TimedWrite
+from turnwise.store.writing.commit_queue import Answer, TimedWrite
 from turnwise.tests.store.making import contents, create_run, group, trajectory, turn
 
 
@@ -22,7 +22,7 @@ def test_a_store_that_cannot_be_opened_is_the_answer_until_it_can(tmp_path: Path
     writes = [TimedWrite(operations.request_stop.bind(run="r"), 60.0)] * 2
 
     async def scenario() -> None:
-        writer = StoreWriter(url, None)
+        writer = StoreActor(url, None)
         with pytest.raises(StoreError, match="there is no store at"):
             await writer.ping()
         answers = await writer.run(writes)
@@ -41,7 +41,7 @@ def test_a_store_that_cannot_be_opened_is_the_answer_until_it_can(tmp_path: Path
 class Lost:
     """The handle of a writer whose next calls fail, as Ray reports it, before or after the writer executed them."""
 
-    def __init__(self, writer: StoreWriter, *errors: Exception) -> None:
+    def __init__(self, writer: StoreActor, *errors: Exception) -> None:
         self.run = self
         self._writer, self._errors = writer, list(errors)
 
@@ -59,7 +59,7 @@ def test_a_call_of_a_writer_that_ray_lost_for_any_reason_is_repeated_and_writes_
     create_run(database)
 
     async def scenario() -> None:
-        writer = StoreWriter(url, None)
+        writer = StoreActor(url, None)
         lost = Lost(writer, RayActorError(), OutOfMemoryError("Ray killed it"), OutOfMemoryError("Ray killed it"))
         await StoreClient(send_to(lost)).commit(operations.open_group.bind(group=group()))
         await writer.close()
@@ -77,7 +77,7 @@ def test_a_writer_that_dies_after_its_commit_and_before_its_answer_writes_once(
     """Ray reports the death and cannot say whether the call was executed: the call is repeated by the client."""
     deaths = tmp_path / "deaths"
 
-    class DyingWriter(StoreWriter):
+    class DyingWriter(StoreActor):
         """Dies at every second call, after it has committed."""
 
         async def run(self, writes: list[TimedWrite]) -> list[Answer]:

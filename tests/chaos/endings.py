@@ -89,7 +89,7 @@ def killed_at(folder: Path, failpoint: str) -> None:
 def ended_by_a_second_signal(folder: Path) -> None:
     program = started(folder)
     program.until_rows("train_batch", count(folder, "train_batch") + 1)
-    for name in ("raylet", "ray::StoreWriter"):
+    for name in ("raylet", "ray::StoreActor"):
         program.part(name).suspend()  # so that nothing ends in order
     program.send(signal.SIGINT, GROUP)
     time.sleep(1.0)
@@ -104,7 +104,7 @@ def survives_deaths(program: Program, restart: Callable[[], None] | None) -> Non
     if restart is not None:
         restart()
         program.until_rows("train_batch", count(program.folder, "train_batch") + 1)
-    for actor in ("RolloutWorker", "Engine", "StoreWriter"):
+    for actor in ("RolloutWorker", "Engine", "StoreActor"):
         program.part(f"ray::{actor}").kill()
         program.until_rows("train_batch", count(program.folder, "train_batch") + 1)
 

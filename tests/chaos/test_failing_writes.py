@@ -29,7 +29,7 @@ from turnwise.store.database import Database, open_database
 from turnwise.store.maintenance.integrity import check_store
 from turnwise.store.run_store import RunStore
 from turnwise.store.writing.client import StoreClient
-from turnwise.store.writing.writer import Writer
+from turnwise.store.writing.commit_queue import CommitQueue
 from turnwise.tests.store.making import create_run, group, trajectory, turn
 from turnwise.trainer.algorithms.random_streams import Streams
 from turnwise.trainer.config.loading import parse_config
@@ -113,7 +113,7 @@ class Stage:
         self.model = model
         database = self.open(create=True)
         create_run(database)
-        writer = Writer(database)
+        writer = CommitQueue(database)
         writer.commit(operations.open_group.bind(group=group()))
         writer.commit(operations.start_trajectory.bind(trajectory=trajectory("t")))
         writer.commit(operations.add_version.bind(run="r", update=0, parent=None))
@@ -130,7 +130,7 @@ class Stage:
     def open(self, *, create: bool = False) -> Database:
         return open_database(f"sqlite:///{self.home}/turnwise.db", create=create)
 
-    async def save(self, writer: Writer, database: Database, version: int) -> None:
+    async def save(self, writer: CommitQueue, database: Database, version: int) -> None:
         """Save a checkpoint as a run does."""
         store, metrics = RunStore("r", database, StoreClient(writer.run)), cast(Metrics, None)
         context = RunContext(CONFIG, database, store, self.home / "r", Streams(0), metrics, lambda event: None)
@@ -139,7 +139,7 @@ class Stage:
         await manager.save(version)
 
 
-def play(writer: Writer) -> None:
+def play(writer: CommitQueue) -> None:
     """Play the last turn of the episode and end it."""
     written, said = Written(), turn(0, text=PAGE)
     written.add(said["rows"])
@@ -160,7 +160,7 @@ def check(stage: Stage, *, played: bool, saved: bool) -> None:
         newest = recorded[-1]
     assert newest.id in ((1,) if saved else (0, 1))
     assert checkpoint.verify(Path(newest.checkpoint), uid)["version"] == newest.id
-    writer = Writer(database)
+    writer = CommitQueue(database)
     asyncio.run(stage.save(writer, database, 1))
     writer.close()
     assert [one.name for one in (stage.home / "r" / "checkpoints").iterdir()] == ["1"]
@@ -187,7 +187,7 @@ def test_after_any_failed_write_the_store_opens_with_a_whole_checkpoint(
     while True:
         stage.restore()
         database = stage.open()
-        writer = Writer(database)
+        writer = CommitQueue(database)
         played = saved = False
         if kills:
             play(writer)

@@ -66,7 +66,7 @@ def test_a_signal_ends_the_warm_up_in_order(tmp_path: Path, number: signal.Signa
 def test_a_run_whose_ray_does_not_answer_ends_in_time(tmp_path: Path) -> None:
     program = started(tmp_path)
     program.until_rows("train_batch", 1)
-    for name in ("raylet", "ray::StoreWriter", "ray::Engine"):
+    for name in ("raylet", "ray::StoreActor", "ray::Engine"):
         program.part(name).suspend()
     program.send(TERM, PROCESS)
     check_ended(program, TERM, time.monotonic(), "stopped")

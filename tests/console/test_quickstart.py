@@ -82,7 +82,7 @@ def test_every_kind_of_process_is_profiled(said: dict[str, Any]) -> None:
     }
     assert "turnwise.agents.engine.core.Core._step" in found["enginefolded"].read_text()
     assert "turnwise.agents.rollout." in found["workerfolded"].read_text()
-    assert "turnwise.store.writing.writer.Writer._commit" in found["storefolded"].read_text()
+    assert "turnwise.store.writing.commit_queue.CommitQueue._commit" in found["storefolded"].read_text()
     assert "turnwise.trainer." in found["driverfolded"].read_text()
 
 

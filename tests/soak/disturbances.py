@@ -34,7 +34,7 @@ ACTORS = {
     "engine": "ray::Engine",
     "rollout worker": "ray::RolloutWorker",
     "learner rank": "ray::_RankActor",
-    "store writer": "ray::StoreWriter",
+    "store writer": "ray::StoreActor",
     "sandbox node": "ray::SandboxNode",
     "raylet": "raylet",
     "GCS": "gcs_server",

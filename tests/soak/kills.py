@@ -31,7 +31,7 @@ from turnwise.tests.trainer.rollout.drawn_tasks import Draws, count_draws
 from turnwise.trainer.config.loading import load_config
 from turnwise.trainer.failpoints import FAILPOINTS
 
-PARTS = ("Engine", "RolloutWorker", "StoreWriter")
+PARTS = ("Engine", "RolloutWorker", "StoreActor")
 UPDATES = 60
 CHECKPOINT_INTERVALS = (1, 2)
 """Updates from one checkpoint to the next: those of a run, in turns of two."""

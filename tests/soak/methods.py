@@ -30,7 +30,7 @@ class Method:
 LOSS = ("loss", "entropy", "grad_norm")
 POOL = ("environments.0.options.pool_size=8",)
 """A few tasks, so that each is played several times."""
-DROPPED = "SELECT count(*) FROM trajectory WHERE error LIKE 'dropped by the rollout controller%'"
+DROPPED = "SELECT count(*) FROM trajectory WHERE ended_by = 'controller'"
 CONTINUED = "SELECT count(*) FROM trajectory WHERE extras LIKE '%continues%'"
 SOLVED = "SELECT count(*) FROM trajectory WHERE success"
 BRANCHED = "SELECT count(*) FROM trajectory WHERE branched_from IS NOT NULL"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from turnwise.store.database import Database, open_database, upgrade
-from turnwise.store.writing.writer import Writer
+from turnwise.store.writing.commit_queue import CommitQueue
 from turnwise.tests.store.making import sqlite_store
 from turnwise.tests.store.postgres import Server
 
@@ -56,7 +56,7 @@ def database(url: str) -> Iterator[Database]:
 
 
 @pytest.fixture
-def writer(database: Database) -> Iterator[Writer]:
-    made = Writer(database, window_ms=1)
+def writer(database: Database) -> Iterator[CommitQueue]:
+    made = CommitQueue(database, window_ms=1)
     yield made
     made.close()

@@ -24,7 +24,7 @@ from turnwise.store.recent_groups import RecentGroups
 from turnwise.store.run_store import RunStore
 from turnwise.store.schema import run
 from turnwise.store.writing.client import StoreClient
-from turnwise.store.writing.writer import Answer, Writer
+from turnwise.store.writing.commit_queue import Answer, CommitQueue
 from turnwise.tests.store.making import call, create_run, group, play, sqlite_store
 
 
@@ -177,7 +177,7 @@ def test_the_oldest_groups_are_dropped_above_the_bound(closed: Database, monkeyp
 
 def test_a_filtered_group_is_not_kept_and_a_kept_group_cannot_be_changed(closed: Database) -> None:
     async def scenario() -> None:
-        writer = Writer(closed)
+        writer = CommitQueue(closed)
         store = RunStore("r", closed, StoreClient(writer.run))
         loaded, _ = await store.load(["a", "b"])
         with pytest.raises(ValueError, match="read-only"):

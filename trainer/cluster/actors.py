@@ -19,7 +19,7 @@ from ...agents.players.policy import policy_player
 from ...agents.players.thinking import thinking_player
 from ...agents.rollout.group_runner import env_key_of
 from ...agents.rollout.worker import PolicyPlayerFactory, RolloutWorker, WorkerSpec
-from ...agents.store_actor import StoreWriter, nearest_writer, send_to
+from ...agents.store_actor import StoreActor, nearest_writer, send_to
 from ...envs.sandboxes import (
     NodeSupervisor,
     any_sandboxed,
@@ -31,7 +31,7 @@ from ...errors import TurnwiseError
 from ...logs import LogFolder
 from ...store.database import Database
 from ...store.writing.client import StoreClient
-from ...store.writing.writer import Writer
+from ...store.writing.commit_queue import CommitQueue
 from ..config.schema import RunConfig
 from ..config.sections import EnvironmentConfig, RolloutConfig
 from ..rollout.worker_pool import WorkerPool, start_error
@@ -55,15 +55,15 @@ class StoreAccess:
     client: StoreClient
     """The driver's path into the store."""
     writers: dict[str, Any]
-    """The ``StoreWriter`` actor of each node, by node id."""
+    """The ``StoreActor`` actor of each node, by node id."""
     start_writer: Callable[[str], Any] | None = None
-    """Starts the ``StoreWriter`` of a node; None if no further node has one."""
-    own: Writer | None = None
+    """Starts the ``StoreActor`` of a node; None if no further node has one."""
+    own: CommitQueue | None = None
     """The writer in this process, of a run without actors."""
 
     @classmethod
     def start(cls, database: Database, logs: LogFolder | None) -> Self:
-        """Start one ``StoreWriter`` actor per node; for SQLite, one on the driver's node.
+        """Start one ``StoreActor`` actor per node; for SQLite, one on the driver's node.
 
         Raises:
             TurnwiseError: every node of the Ray cluster is reserved for sandboxes.
@@ -85,7 +85,7 @@ class StoreAccess:
         def start_writer(node: str) -> Any:
             options = {"num_cpus": 0, "max_restarts": -1, "max_concurrency": 64}
             on_node = NodeAffinitySchedulingStrategy(node, soft=True)
-            actor = ray.remote(StoreWriter).options(**options, scheduling_strategy=on_node)
+            actor = ray.remote(StoreActor).options(**options, scheduling_strategy=on_node)
             return actor.remote(database.address, database.blobs.folder, logs)
 
         writers = {node: start_writer(node) for node in nodes}
@@ -172,7 +172,7 @@ class Cluster:
     @classmethod
     def offline(cls, database: Database) -> Self:
         """Return the cluster of a run that plays nothing: no actors, and this process writes. Needs no Ray."""
-        writer = Writer(database)
+        writer = CommitQueue(database)
         store = StoreAccess(StoreClient(writer.run, database.blobs), {}, own=writer)
         return cls(EngineGroup([]), WorkerPool(lambda _: None, []), store, None)
 

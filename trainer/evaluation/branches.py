@@ -22,7 +22,7 @@ from ...store.database import Database
 from ...store.run_lock import hold_evaluation
 from ...store.run_store import RunStore, finish_if_running
 from ...store.writing.client import StoreClient
-from ...store.writing.writer import Writer
+from ...store.writing.commit_queue import CommitQueue
 from ..shutdown import SHUTDOWN
 from .engine_players import CreatePlayer, engine_players
 from .recording import recorded, run_name, until_signal
@@ -122,7 +122,7 @@ class _Plan:
 def _without_engine(plan: _Plan) -> list[Outcome]:
     async def main() -> list[Outcome]:
         players = TokenFreePlayers(plan.policy, plan.seed, plan.settings, plan.api_key_env)
-        writer = Writer(plan.database)
+        writer = CommitQueue(plan.database)
         try:
             return await _play(plan, StoreClient(writer.run, plan.database.blobs), players.create, players.source)
         finally:

@@ -30,7 +30,7 @@ from ...store.database import Database, open_database
 from ...store.run_lock import hold_evaluation
 from ...store.run_store import RunStore, finish_if_running
 from ...store.writing.client import StoreClient
-from ...store.writing.writer import Writer
+from ...store.writing.commit_queue import CommitQueue
 from ..algorithms.curriculum.horizons.constant import ConstantHorizon
 from ..config.schema import RunConfig
 from ..config.sections import EnvironmentConfig
@@ -163,7 +163,7 @@ async def _with_player(
 ) -> list[Any]:
     """Play the tasks without an engine; ``shown`` is the policy as it is stored, without secrets."""
     players = TokenFreePlayers(policy, seed, settings, api_key_env)
-    writer = Writer(database)
+    writer = CommitQueue(database)
     store = RunStore(run, database, StoreClient(writer.run, database.blobs))
     runner = GroupRunner(store.client, players.create, settings.timeouts, {}, shown, players.source)
     sandboxed = any_sandboxed(task.env_id for task in problems)

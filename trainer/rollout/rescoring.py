@@ -20,7 +20,7 @@ from ...store.errors import Pruned
 from ...store.operations import Score, add_rewards, create_reward_set
 from ...store.queries.reward_sets import Returns
 from ...store.writing.client import StoreClient
-from ...store.writing.writer import Writer
+from ...store.writing.commit_queue import CommitQueue
 from ..algorithms.registry import component_name
 from ..algorithms.rewards.base import RewardShaper
 from .scorer import in_thread
@@ -174,7 +174,7 @@ class _Rescoring:
         self, groups: Sequence[tuple[str, list[str]]], count: int, on_progress: Callable[[int, int], None]
     ) -> None:
         """Score ``groups`` with their members to score, ``count`` at a time. Returns when all scores are stored."""
-        writer = Writer(self._database)
+        writer = CommitQueue(self._database)
         client = StoreClient(writer.run)
         done = iter(range(1, len(groups) + 1))
 

@@ -24,7 +24,7 @@ from turnwise.records import Group, Outcome, Role, ScoredGroup
 from turnwise.store.database import Database, open_database
 from turnwise.store.run_store import RunStore
 from turnwise.store.writing.client import StoreClient
-from turnwise.store.writing.writer import Writer
+from turnwise.store.writing.commit_queue import CommitQueue
 from turnwise.tests.store.postgres import Server
 from turnwise.trainer.cluster.runtime import start_ray, stop_ray
 from turnwise.trainer.config.loading import load_config
@@ -154,7 +154,7 @@ def _cpu_s(process: psutil.Process) -> float:
 
 async def _shapes(database: Database, config: RunConfig) -> dict[str, float]:
     """Return the tokens and turns of the stored episodes, and the bytes of what Ray carries."""
-    writer = Writer(database)
+    writer = CommitQueue(database)
     store = RunStore(NAME, database, StoreClient(writer.run))
     with database.read() as conn:
         ids = conn.execute(text("SELECT id FROM rollout_group WHERE state = 'consumed' LIMIT :n"), {"n": GROUPS})

@@ -187,6 +187,11 @@ _HEADS = [
         _either(trajectory.c.status == Status.RUNNING.value, trajectory.c.ended_at.is_(None)),
     ),
     Rule(
+        trajectory.c.ended_by,
+        "a trajectory was ended by a part if and only if it has ended",
+        _either(trajectory.c.ended_at.is_(None), trajectory.c.ended_by == ""),
+    ),
+    Rule(
         trajectory.c.run_no,
         "a trajectory is of the run of its group",
         _any(rollout_group.c.no == trajectory.c.group_no, rollout_group.c.run_no != trajectory.c.run_no),

@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import Column, Connection, select
 
-from ....records import SPLITS, GroupState, Purpose, Source, Status
+from ....records import SPLITS, EndedBy, GroupState, Purpose, Source, Status
 from ...content.blob_root import NAMES
 from ...content.blobs import IN_DATABASE, IN_FOLDER, MESSAGES, PNG, TEXT, ZLIB
 from ...schema import blob, lease, rollout_group, run, store_setting, task, trajectory
@@ -24,6 +24,7 @@ VOCABULARIES: Mapping[Column[Any], Collection[str]] = {
     rollout_group.c.state: _words(GroupState),
     trajectory.c.status: _words(Status),
     trajectory.c.purpose: _words(Purpose),
+    trajectory.c.ended_by: ["", *_words(EndedBy)],
     trajectory.c.source: _words(Source),
     task.c.split: SPLITS,
     lease.c.outcome: ("", "consumed", "released", "expired", "overdue", "resumed"),

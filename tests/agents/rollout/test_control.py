@@ -10,13 +10,12 @@ import pytest
 from turnwise.agents.errors import EngineFailed
 from turnwise.agents.rollout.control import LOSS_WEIGHT, Branch, Close, Decision, Drop, GroupView, Stop, Weigh
 from turnwise.agents.rollout.group_runner import env_key
-from turnwise.agents.rollout.running_group import RunningGroup
+from turnwise.agents.rollout.running_group import DROPPED, RunningGroup
 from turnwise.envs.runner.call_thread import abandoned_threads
 from turnwise.envs.runner.env_thread import EnvThread
 from turnwise.envs.tasks import make_task
 from turnwise.errors import TurnwiseError
 from turnwise.records import Horizon, Status, Trajectory
-from turnwise.store.operations.trajectories import DROPPED
 from turnwise.store.queries import load_trajectory
 from turnwise.tests.agents.players import Respond, Stage, always, group, on_stage, oracle, site
 from turnwise.tests.envs.faulty import FAULTY, HANG

@@ -26,7 +26,7 @@ from turnwise.store.content.rows import STEP
 from turnwise.store.errors import StoreConflict, StoreFull
 from turnwise.store.queries import load_trajectory
 from turnwise.store.schema import step
-from turnwise.store.writing import writer
+from turnwise.store.writing import commit_queue
 from turnwise.tests.agents.players import (
     HORIZON,
     QUICK,
@@ -176,14 +176,14 @@ def test_a_lost_turn_ends_the_run_and_not_the_episode_as_completed(tmp_path: Pat
     async def scenario(stage: Stage) -> None:
         send = stage.send
 
-        async def losing(writes: list[writer.TimedWrite]) -> list[writer.Answer]:
-            def lost(one: writer.TimedWrite) -> bool:
+        async def losing(writes: list[commit_queue.TimedWrite]) -> list[commit_queue.Answer]:
+            def lost(one: commit_queue.TimedWrite) -> bool:
                 return one.write.operation == "append" and any(
-                    row[STEP.index("terminated")] for row in one.write.arguments["rows"].steps
+                    row[STEP.index("terminated")] for row in one.write.record.rows.steps
                 )
 
             answers = iter(await send([one for one in writes if not lost(one)]))
-            answer = writer.Answer(how != "failed", StoreFull("no room on the disk") if how == "failed" else None)
+            answer = commit_queue.Answer(how != "failed", StoreFull("no room on the disk") if how == "failed" else None)
             return [answer if lost(one) else next(answers) for one in writes]
 
         stage.send = losing

@@ -17,7 +17,7 @@ from turnwise.errors import TurnwiseError
 from turnwise.records import Status, Trajectory
 from turnwise.store.errors import NotFound
 from turnwise.store.queries import load_trajectory
-from turnwise.store.writing.writer import Answer, TimedWrite
+from turnwise.store.writing.commit_queue import Answer, TimedWrite
 from turnwise.tests.agents.players import (
     QUICK,
     Respond,

@@ -24,6 +24,7 @@ from turnwise.agents.rollout.control import (
 )
 from turnwise.agents.rollout.group_runner import GroupRunner, env_key
 from turnwise.agents.rollout.progress import BranchPoint
+from turnwise.agents.rollout.running_group import DROPPED
 from turnwise.agents.tiny_model import new_model
 from turnwise.agents.tokens.conversation import Chat
 from turnwise.envs.runner.env_thread import EnvThread
@@ -32,7 +33,6 @@ from turnwise.envs.text.env import TextSiteEnv
 from turnwise.envs.text.instances import VOCABULARY
 from turnwise.errors import TurnwiseError
 from turnwise.records import SCORED_STATUSES, Group, Outcome, Status, Trajectory
-from turnwise.store.operations.trajectories import DROPPED
 from turnwise.store.queries import accounting, failed_for_good, load_trajectory
 from turnwise.store.writing.client import StoreClient
 from turnwise.tests.agents.players import QUICK, Stage, group, on_stage, site

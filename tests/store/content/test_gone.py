@@ -14,7 +14,7 @@ from turnwise.store.database import Database, open_database, upgrade
 from turnwise.store.errors import StoreError, StoreGone
 from turnwise.store.operations import OPERATIONS
 from turnwise.store.queries import list_runs
-from turnwise.store.writing.writer import Writer
+from turnwise.store.writing.commit_queue import CommitQueue
 from turnwise.tests.store.making import call, create_run
 from turnwise.tests.store.postgres import Server
 
@@ -105,7 +105,7 @@ def test_the_writer_answers_with_the_reason_and_does_not_wait(tmp_path: Path) ->
     url = f"sqlite:///{tmp_path}/turnwise.db"
     upgrade(url)
     with closing(open_database(url)) as database:
-        writer = Writer(database)
+        writer = CommitQueue(database)
         try:
             moved(tmp_path / "turnwise.db")
             write = OPERATIONS["request_stop"].bind(run="r")

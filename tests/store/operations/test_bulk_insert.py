@@ -5,7 +5,7 @@ from sqlalchemy import event, select, text
 from sqlalchemy.exc import DBAPIError
 from turnwise.store.database import Database
 from turnwise.store.errors import StoreUnavailable
-from turnwise.store.operations.steps import Append, append_many
+from turnwise.store.operations.steps import Append, append
 from turnwise.store.queries import load_trajectory
 from turnwise.store.schema import step
 from turnwise.tests.store.making import call, create_run, group, trajectory, turn
@@ -40,7 +40,7 @@ def test_every_character_is_stored_as_it_is(running: Database) -> None:
 def test_a_batch_with_a_repeated_row_inserts_the_others(running: Database, statements: list[str]) -> None:
     call(running, "append", trajectory="t", **turn(0))
     with running.transaction() as tx:
-        append_many(tx, [Append(trajectory="t", rows=turn(index)["rows"]) for index in range(3)])
+        append.run(tx, [Append(trajectory="t", rows=turn(index)["rows"]) for index in range(3)])
     assert [one.index for one in load_trajectory(running, "t").steps] == [0, 1, 2]
     inserts = [one for one in statements if one.startswith("INSERT INTO step ")]
     assert len(inserts) == (2 if running.engine.dialect.name == "sqlite" else 1), (
@@ -53,7 +53,7 @@ def test_a_row_that_the_table_rejects_is_an_error_of_the_database(running: Datab
     rows = turn(0)["rows"]
     rows.steps[0] = ("first", *rows.steps[0][1:])
     with pytest.raises(DBAPIError, match="first"), running.transaction() as tx:
-        append_many(tx, [Append(trajectory="t", rows=rows)])
+        append.run(tx, [Append(trajectory="t", rows=rows)])
     with running.read() as conn:
         assert conn.execute(select(step.c.idx)).scalars().all() == []
 
@@ -66,7 +66,7 @@ def test_a_lost_connection_is_an_unavailable_store_and_the_next_write_succeeds(r
             own = tx.conn.execute(text("SELECT pg_backend_pid()")).scalar_one()
             with running.engine.connect() as other:
                 other.execute(text("SELECT pg_terminate_backend(:pid, 5000)"), {"pid": own})
-            append_many(tx, [Append(trajectory="t", rows=turn(0)["rows"])])
+            append.run(tx, [Append(trajectory="t", rows=turn(0)["rows"])])
 
     with pytest.raises(StoreUnavailable):
         interrupted()

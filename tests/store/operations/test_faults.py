@@ -19,7 +19,7 @@ from turnwise.store.database import Database, open_database
 from turnwise.store.errors import StoreConflict
 from turnwise.store.queries import batch_items, load_trajectory, versions
 from turnwise.store.schema import step
-from turnwise.store.writing.writer import Writer
+from turnwise.store.writing.commit_queue import CommitQueue
 from turnwise.tests.store.making import call, contents, create_run, group, items, play_group, trajectory, turn
 
 pytestmark = pytest.mark.slow
@@ -85,9 +85,9 @@ import sys
 from turnwise.records import Status
 from turnwise.store import operations
 from turnwise.store.database import open_database
-from turnwise.store.writing.writer import Writer
+from turnwise.store.writing.commit_queue import CommitQueue
 from turnwise.tests.store.making import trajectory, turn
-writer = Writer(open_database(sys.argv[1]))
+writer = CommitQueue(open_database(sys.argv[1]))
 for number in range(100_000):
     name = f"t{number}"
     futures = [writer.submit(operations.start_trajectory.bind(trajectory=trajectory(name, member=number)))]
@@ -125,7 +125,7 @@ def test_sixteen_writers_and_four_readers(database: Database) -> None:
 
     def write(member: int) -> None:
         mine = open_database(database.url)
-        writer = Writer(mine, window_ms=1)
+        writer = CommitQueue(mine, window_ms=1)
         try:
             writer.commit(operations.start_trajectory.bind(trajectory=trajectory(f"t{member}", member=member)))
             for index in range(12):
@@ -245,13 +245,13 @@ from turnwise.store import operations
 from turnwise.store.database import open_database
 from turnwise.store.errors import StoreFull
 from turnwise.store.queries import load_trajectory
-from turnwise.store.writing.writer import Writer
+from turnwise.store.writing.commit_queue import CommitQueue
 from turnwise.tests.store.making import create_run, group, records, trajectory, turn
 folder = Path(sys.argv[1])
 ballast = folder / "ballast"
 ballast.write_bytes(bytes(1 << 20))
 database = open_database(f"sqlite:///{folder}/turnwise.db", create=True)
-writer = Writer(database)
+writer = CommitQueue(database)
 create_run(database)
 writer.commit(operations.open_group.bind(group=group()))
 writer.commit(operations.start_trajectory.bind(trajectory=trajectory("t")))

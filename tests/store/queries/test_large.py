@@ -7,7 +7,7 @@ import pytest
 from turnwise.records import GroupState, Status
 from turnwise.store import operations
 from turnwise.store.database import Database
-from turnwise.store.operations.steps import Append, append_many
+from turnwise.store.operations.steps import Append, append
 from turnwise.store.queries import list_trajectories, load_trajectory
 from turnwise.tests.store.making import create_run, group, trajectory, turn
 
@@ -25,7 +25,7 @@ def fill(database: Database, groups: int) -> None:
             names = [f"t{number:06d}-{member}" for member in range(MEMBERS)]
             for member, name in enumerate(names):
                 operations.start_trajectory(tx, trajectory=trajectory(name, f"g{number:06d}", member))
-            append_many(tx, [Append(trajectory=name, rows=one["rows"]) for name in names for one in turns])
+            append.run(tx, [Append(trajectory=name, rows=one["rows"]) for name in names for one in turns])
             for member, name in enumerate(names):
                 status = Status.ENV_ERROR if number % 97 == 0 else Status.COMPLETED
                 operations.finish_trajectory(tx, trajectory=name, status=status, reward=float(member))

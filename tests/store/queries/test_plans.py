@@ -10,7 +10,7 @@ from turnwise.records import GroupState, Status
 from turnwise.store import operations, queries
 from turnwise.store.database import Database
 from turnwise.store.errors import NotFound
-from turnwise.store.operations.steps import Append, append_many
+from turnwise.store.operations.steps import Append, append
 from turnwise.store.queries import replayable, reuse, scores
 from turnwise.store.schema import batch_item, rollout_group
 from turnwise.store.schema import trajectory as trajectory_table
@@ -60,7 +60,7 @@ def fill(database: Database) -> None:
             members = [f"{name}-{member}" for member in range(2)]
             for member, one in enumerate(members):
                 operations.start_trajectory(tx, trajectory=trajectory(one, name, member))
-            append_many(tx, [Append(trajectory=one, rows=turn(index)["rows"]) for one in members for index in range(2)])
+            append.run(tx, [Append(trajectory=one, rows=turn(index)["rows"]) for one in members for index in range(2)])
             for one in members:
                 operations.finish_trajectory(tx, trajectory=one, status=Status.COMPLETED, reward=1.0)
             operations.close_group(tx, group=name, state=SCORING)

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 from sqlalchemy import select
 from turnwise.store.database import Database
-from turnwise.store.operations.groups import Open, open_many
+from turnwise.store.operations.groups import Opening, open_group
 from turnwise.store.schema import Lookup, rollout_group
 from turnwise.store.schema.types import time_text
 from turnwise.tests.store.making import call, create_run, group
@@ -15,7 +15,7 @@ NAMES = ['a"b', "a'b,", "é\U0001f600", *(f"g{number:04d}" for number in range(1
 def test_the_rows_of_many_values_are_found(database: Database) -> None:
     create_run(database)
     with database.transaction() as tx:
-        open_many(tx, [Open(group(name)) for name in NAMES])
+        open_group.run(tx, [Opening(group(name)) for name in NAMES])
     columns = (rollout_group.c.id, rollout_group.c.no, rollout_group.c.created_at)
     by_name = Lookup(select(*columns), rollout_group.c.id)
     by_no = Lookup(select(*columns).order_by(rollout_group.c.no), rollout_group.c.no)
@@ -35,7 +35,7 @@ def test_a_batch_of_groups_may_be_repeated_in_part(database: Database) -> None:
     create_run(database)
     call(database, "open_group", group=group("g1", seed=1))
     with database.transaction() as tx:
-        open_many(tx, [Open(group("g1", seed=1)), Open(group("g2", seed=1)), Open(group("g3", seed=2))])
+        open_group.run(tx, [Opening(group("g1", seed=1)), Opening(group("g2", seed=1)), Opening(group("g3", seed=2))])
     with database.read() as conn:
         names = conn.execute(select(rollout_group.c.id).order_by(rollout_group.c.no)).scalars().all()
     assert names == ["g1", "g2", "g3"]

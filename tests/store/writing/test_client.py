@@ -10,13 +10,13 @@ import pytest
 from turnwise.records import GroupState, Status
 from turnwise.store import operations
 from turnwise.store.content.blobs import INLINE_BYTES, BlobStore, NewBlob, digest
-from turnwise.store.content.rows import STEP, Rows
+from turnwise.store.content.rows import STEP, Rows, rows_of
 from turnwise.store.content.size import size_of
 from turnwise.store.errors import NotStored, StoreFull, StoreUnavailable
 from turnwise.store.queries import load_trajectory
 from turnwise.store.writing.client import StoreClient
+from turnwise.store.writing.commit_queue import Answer, TimedWrite
 from turnwise.store.writing.trajectory_writer import TrajectoryWriter
-from turnwise.store.writing.writer import Answer, TimedWrite
 from turnwise.tests.agents.players import Stage, on_stage
 from turnwise.tests.store import making
 
@@ -29,15 +29,21 @@ class Losing:
 
     async def __call__(self, writes: list[TimedWrite]) -> list[Answer]:
         def lost(one: TimedWrite) -> bool:
-            to_it = one.write.operation == "append" and one.write.arguments["trajectory"] == self._of
-            return to_it and any(row[STEP.index("idx")] == 0 for row in one.write.arguments["rows"].steps)
+            to_it = one.write.operation == "append" and one.write.record.trajectory == self._of
+            return to_it and any(row[STEP.index("idx")] == 0 for row in one.write.record.rows.steps)
 
         answers = iter(await self._stage.send([one for one in writes if not lost(one)]))
         return [Answer(False, self._error) if lost(one) else next(answers) for one in writes]
 
 
-async def begin(stage: Stage, error: Exception) -> StoreClient:
-    client = StoreClient(Losing(stage, "a", error))
+def illustrated() -> Rows:
+    """Return the rows of a turn with an image."""
+    [step], messages = making.records(0)
+    return rows_of([replace(step, images=(digest(b"picture"),))], messages, {digest(b"picture"): b"picture"})
+
+
+async def begin(stage: Stage, error: Exception, blobs: BlobStore | None = None) -> StoreClient:
+    client = StoreClient(Losing(stage, "a", error), blobs)
     await client.commit(operations.create_run.bind(run="r", config={}, config_hash="c", kind="train", code_version="0"))
     await client.commit(operations.open_group.bind(group=making.group()))
     client.submit(operations.start_trajectory.bind(trajectory=making.trajectory("a")))
@@ -180,10 +186,10 @@ def test_images_are_staged_in_a_thread_and_sent_as_hashes(tmp_path: Path) -> Non
         writer.start()
         [step], messages = making.records(0)
         writer.append([replace(step, images=(digest(pictures[0]),))], messages, {digest(pictures[0]): pictures[0]})
-        await writer.finish(Status.COMPLETED, final_images=[pictures[1]])
+        await writer.finish(operations.Ending(Status.COMPLETED), [pictures[1]])
         assert staged[-1]
         assert on_loop == [False, False]
-        assert sum(size_of(one.write.arguments) for one in sent) < INLINE_BYTES / 4
+        assert sum(size_of(one.write.record) for one in sent) < INLINE_BYTES / 4
         with stage.database.read() as conn:
             assert stage.database.blobs.get_many(conn, map(digest, pictures)) == {digest(one): one for one in pictures}
 
@@ -191,12 +197,13 @@ def test_images_are_staged_in_a_thread_and_sent_as_hashes(tmp_path: Path) -> Non
 
 
 def test_content_that_cannot_be_staged_fails_its_trajectory(tmp_path: Path) -> None:
-    def stage(blobs: BlobStore) -> None:
-        raise StoreFull("no room on the disk")
+    class Full(BlobStore):
+        def stage(self, new: NewBlob) -> NewBlob:
+            raise StoreFull("no room on the disk")
 
     async def scenario(stage_of: Stage) -> None:
-        client = await begin(stage_of, StoreFull("never raised"))
-        client.submit(operations.append.bind(trajectory="b", **making.turn(0)), stage)
+        client = await begin(stage_of, StoreFull("never raised"), Full(None))
+        client.submit(operations.append.bind(trajectory="b", rows=illustrated()))
         with pytest.raises(StoreFull, match="no room on the disk"):
             await client.commit(operations.finish_trajectory.bind(**ending("b")))
         assert load_trajectory(stage_of.database, "b").steps == ()
@@ -215,17 +222,18 @@ def test_a_write_does_not_wait_for_the_content_of_a_later_one() -> None:
             may_end.set()
             return [Answer(True, None)] * len(writes)
 
-        client = StoreClient(send)
+        class Waiting(BlobStore):
+            def stage(self, new: NewBlob) -> NewBlob:
+                assert may_end.wait(10)
+                return new
+
+        client = StoreClient(send, Waiting(None))
         client.submit(operations.request_stop.bind(run="r"))
-        client.submit(operations.request_stop.bind(run="r"), lambda _: assert_set(may_end))
+        client.submit(operations.append.bind(trajectory="b", rows=illustrated()))
         await client.flush()
         assert sent == [1, 1]
 
     asyncio.run(scenario())
-
-
-def assert_set(event: threading.Event) -> None:
-    assert event.wait(10)
 
 
 def test_a_call_carries_a_bounded_number_of_writes(monkeypatch: pytest.MonkeyPatch) -> None:

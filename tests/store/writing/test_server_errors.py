@@ -13,7 +13,7 @@ from turnwise.store import operations
 from turnwise.store.database import Database, open_database
 from turnwise.store.queries import double_consumed, versions
 from turnwise.store.schema import batch_group, batch_item, step, train_batch
-from turnwise.store.writing.writer import Writer
+from turnwise.store.writing.commit_queue import CommitQueue
 from turnwise.tests.store.making import group, items, play_group, start, states, turn
 from turnwise.tests.store.making import trajectory as new_trajectory
 from turnwise.tests.store.postgres import Server
@@ -63,7 +63,7 @@ def test_a_batch_that_fails_at_its_commit_is_consumed_once(remote: Database, fau
     start(remote)
     for name in ("g", "h"):
         play_group(remote, name)
-    writer = Writer(remote)
+    writer = CommitQueue(remote)
     held = writer.commit(operations.lease_groups.bind(run="r", owner="learner", count=2, timeout_s=60))
     install(remote, "train_batch", fault)
     began = monotonic()
@@ -94,7 +94,7 @@ def test_a_batch_that_fails_at_its_commit_is_consumed_once(remote: Database, fau
 def test_turns_that_fail_at_their_commit_are_stored_once_and_in_order(remote: Database) -> None:
     start(remote)
     play_group(remote, "g")
-    writer = Writer(remote)
+    writer = CommitQueue(remote)
     writer.commit(operations.open_group.bind(group=group("o")))
     writer.commit(operations.start_trajectory.bind(trajectory=new_trajectory("o-0", "o")))
     install(remote, "step", "serialization failure")

@@ -18,7 +18,7 @@ from turnwise.store.database import Database, open_database
 from turnwise.store.errors import Fenced, NotFound, StoreConflict, StoreError, StoreFull, StoreUnavailable
 from turnwise.store.queries import load_trajectory, run_row
 from turnwise.store.schema import step
-from turnwise.store.writing.writer import TimedWrite, Writer
+from turnwise.store.writing.commit_queue import CommitQueue, TimedWrite
 from turnwise.tests.store.making import create_run, group, items, play_group, records, trajectory, turn
 from turnwise.tests.store.postgres import Server
 
@@ -30,7 +30,7 @@ def count_steps(database: Database) -> int:
         return int(conn.execute(select(func.count()).select_from(step)).scalar_one())
 
 
-def begin(database: Database, writer: Writer, members: int) -> None:
+def begin(database: Database, writer: CommitQueue, members: int) -> None:
     create_run(database)
     writer.commit(operations.open_group.bind(group=group(size=members)))
     for member in range(members):
@@ -39,7 +39,7 @@ def begin(database: Database, writer: Writer, members: int) -> None:
 
 def test_many_writes_are_one_commit(database: Database) -> None:
     commits: list[Any] = []
-    writer = Writer(database, window_ms=200)
+    writer = CommitQueue(database, window_ms=200)
     begin(database, writer, 4)
     event.listen(database.engine, "commit", commits.append)
     futures = [writer.submit(operations.append.bind(trajectory=f"t{member}", **turn(0))) for member in range(4)]
@@ -52,7 +52,7 @@ def test_many_writes_are_one_commit(database: Database) -> None:
 
 
 def test_writes_of_one_trajectory_keep_their_order(database: Database) -> None:
-    writer = Writer(database, window_ms=100)
+    writer = CommitQueue(database, window_ms=100)
     create_run(database)
     futures: list[Future[Any]] = [writer.submit(operations.open_group.bind(group=group(size=3)))]
     for member in range(3):
@@ -67,7 +67,7 @@ def test_writes_of_one_trajectory_keep_their_order(database: Database) -> None:
 
 
 def test_a_bad_write_fails_alone(database: Database) -> None:
-    writer = Writer(database, window_ms=100)
+    writer = CommitQueue(database, window_ms=100)
     begin(database, writer, 3)
     good = [writer.submit(operations.append.bind(trajectory=f"t{member}", **turn(0))) for member in range(2)]
     missing = writer.submit(operations.append.bind(trajectory="nobody", **turn(0)))
@@ -91,9 +91,9 @@ def test_a_bad_write_fails_alone(database: Database) -> None:
 def test_a_call_is_answered_as_a_whole_in_the_order_of_its_writes(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("turnwise.store.writing.writer.MAX_BATCH", 2)
+    monkeypatch.setattr("turnwise.store.writing.commit_queue.MAX_BATCH", 2)
     create_run(database)
-    writer = Writer(database, window_ms=0)
+    writer = CommitQueue(database, window_ms=0)
     opened = [operations.open_group.bind(group=group(name, run=run)) for name, run in ("ar", "b?", "cr")]
     late = TimedWrite(operations.request_stop.bind(run="r"), -1.0)
     answers = writer.submit_all([*(TimedWrite(write, 60.0) for write in opened), late]).result(10)
@@ -107,7 +107,7 @@ def test_a_call_is_answered_as_a_whole_in_the_order_of_its_writes(
 def test_a_cancelled_call_is_not_begun(impatient: Database) -> None:
     commits: list[Any] = []
     event.listen(impatient.engine, "commit", commits.append)
-    writer = Writer(impatient, window_ms=0)
+    writer = CommitQueue(impatient, window_ms=0)
     with open_database(impatient.url).transaction():
         first = writer.submit(operations.add_version.bind(run="r", update=0, parent=None))
         while writer.pending:
@@ -121,7 +121,7 @@ def test_a_cancelled_call_is_not_begun(impatient: Database) -> None:
         assert run_row(conn, "r")["stop_requested"] is False
 
 
-def test_images_are_stored_with_the_step_that_shows_them(database: Database, writer: Writer) -> None:
+def test_images_are_stored_with_the_step_that_shows_them(database: Database, writer: CommitQueue) -> None:
     from dataclasses import replace
 
     begin(database, writer, 1)
@@ -136,7 +136,7 @@ def test_images_are_stored_with_the_step_that_shows_them(database: Database, wri
 
 
 def test_a_closed_writer_has_committed_its_queue_and_rejects_writes(database: Database) -> None:
-    writer = Writer(database, window_ms=1000)
+    writer = CommitQueue(database, window_ms=1000)
     begun = time.monotonic()
     create_run(database)
     future = writer.submit(operations.request_stop.bind(run="r"))
@@ -153,7 +153,7 @@ def test_a_locked_database_is_waited_for(tmp_path: Any) -> None:
     database = open_database(f"sqlite:///{tmp_path}/turnwise.db", create=True)
     create_run(database)
     other = open_database(database.url)
-    writer = Writer(database)
+    writer = CommitQueue(database)
     with other.transaction():
         future = writer.submit(operations.request_stop.bind(run="r"))
         with pytest.raises(TimeoutError):
@@ -167,7 +167,7 @@ def test_the_wait_for_a_database_ends(tmp_path: Any, monkeypatch: pytest.MonkeyP
     database = open_database(f"sqlite:///{tmp_path}/turnwise.db", create=True)
     create_run(database)
     other = open_database(database.url)
-    writer = Writer(database, retry_s=0.3)
+    writer = CommitQueue(database, retry_s=0.3)
     with other.transaction():
         future = writer.submit(operations.request_stop.bind(run="r"))
         with pytest.raises(StoreUnavailable, match="database is locked"):
@@ -203,8 +203,8 @@ def transactions(database: Database) -> list[float]:
 
 def test_a_store_that_is_away_is_waited_for_once(impatient: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """A batch that timed out is not repeated write by write, and the writes behind it do not wait again."""
-    monkeypatch.setattr("turnwise.store.writing.writer.MAX_BATCH", 8)
-    writer = Writer(impatient, window_ms=100, retry_s=0.5)
+    monkeypatch.setattr("turnwise.store.writing.commit_queue.MAX_BATCH", 8)
+    writer = CommitQueue(impatient, window_ms=100, retry_s=0.5)
     begun = transactions(impatient)
     with open_database(impatient.url).transaction():
         futures = [writer.submit(operations.request_stop.bind(run="r")) for _ in range(20)]
@@ -217,7 +217,7 @@ def test_a_store_that_is_away_is_waited_for_once(impatient: Database, monkeypatc
 
 
 def test_a_deadline_that_passes_meanwhile_does_not_prolong_the_wait(impatient: Database) -> None:
-    writer = Writer(impatient, window_ms=100, retry_s=0.5)
+    writer = CommitQueue(impatient, window_ms=100, retry_s=0.5)
     begun = transactions(impatient)
     with open_database(impatient.url).transaction():
         late = writer.submit(operations.request_stop.bind(run="r"), timeout_s=0.4)
@@ -239,7 +239,7 @@ def test_a_store_that_goes_away_between_separate_writes_is_waited_for_once(impat
                 raise sqlite3.OperationalError("database is locked")
 
     event.listen(impatient.engine, "do_execute", lock_after_the_batch)
-    writer = Writer(impatient, window_ms=100, retry_s=0.3)
+    writer = CommitQueue(impatient, window_ms=100, retry_s=0.3)
     futures: list[Future[Any]] = [writer.submit(operations.request_stop.bind(run="nobody"))]
     futures += [writer.submit(operations.request_stop.bind(run="r")) for _ in range(8)]
     for future in futures:
@@ -250,7 +250,7 @@ def test_a_store_that_goes_away_between_separate_writes_is_waited_for_once(impat
 
 
 def test_a_full_disk_fails_a_batch_once(impatient: Database) -> None:
-    writer = Writer(impatient, window_ms=100)
+    writer = CommitQueue(impatient, window_ms=100)
     begun = transactions(impatient)
 
     def fail(*_: Any) -> None:
@@ -270,7 +270,7 @@ def test_a_full_disk_fails_a_batch_once(impatient: Database) -> None:
 
 
 def test_a_write_past_its_deadline_is_not_begun(impatient: Database) -> None:
-    writer = Writer(impatient, window_ms=0)
+    writer = CommitQueue(impatient, window_ms=0)
     with open_database(impatient.url).transaction():
         late = writer.submit(operations.request_stop.bind(run="r"), timeout_s=0.2)
         patient = writer.submit(
@@ -288,7 +288,7 @@ def test_an_acknowledged_batch_is_on_the_disk(impatient: Database) -> None:
     """With ``synchronous=NORMAL`` (1) SQLite syncs at checkpoints of its log only; with ``FULL`` (2) at each commit."""
     synced: list[int] = []
     event.listen(impatient.engine, "commit", lambda conn: synced.append(conn.exec_driver_sql(LEVEL).scalar_one()))
-    writer = Writer(impatient, window_ms=0)
+    writer = CommitQueue(impatient, window_ms=0)
     writer.commit(operations.add_version.bind(run="r", update=0, parent=None))
     play_group(impatient, "g")
     writer.commit(operations.lease_groups.bind(run="r", owner="o", count=1, timeout_s=60))
@@ -304,7 +304,7 @@ def test_an_acknowledged_batch_is_on_the_disk(impatient: Database) -> None:
 def test_a_server_that_drops_every_connection_loses_nothing(server: Server, template: str) -> None:
     name = server.create(template)
     database = open_database(server.url(name))
-    writer = Writer(database)
+    writer = CommitQueue(database)
     begin(database, writer, 1)
     stopped = threading.Event()
 

@@ -9,12 +9,12 @@ import pytest
 from pydantic import ValidationError
 from turnwise.agents.errors import EngineFailed
 from turnwise.agents.rollout.control import Branch, Decision, Drop, GroupView, MemberView, Stop, TurnView
+from turnwise.agents.rollout.running_group import DROPPED
 from turnwise.agents.tiny_model import new_model
 from turnwise.agents.tokens.conversation import Chat
 from turnwise.envs.runner.env_thread import EnvThread
 from turnwise.envs.text.instances import VOCABULARY
 from turnwise.records import Group, GroupState, Outcome, PolicyVersion, Status, Trajectory
-from turnwise.store.operations.trajectories import DROPPED
 from turnwise.store.queries import accounting, failed_for_good, failure_counts
 from turnwise.tests.agents.players import Respond, Script, Stage, group, on_stage, oracle, site
 from turnwise.tests.agents.rollout.test_branching import LONG, played

@@ -66,17 +66,17 @@ def rollout_worker() -> None:
 def store_writer() -> None:
     """Commit a write and close the store, each by a call in which the writer is ended."""
     import ray
-    from turnwise.agents.store_actor import StoreWriter, send_to
+    from turnwise.agents.store_actor import StoreActor, send_to
     from turnwise.store import operations
     from turnwise.store.database import open_database
     from turnwise.store.writing.client import StoreClient
-    from turnwise.store.writing.writer import Answer, TimedWrite
+    from turnwise.store.writing.commit_queue import Answer, TimedWrite
     from turnwise.tests.store.making import create_run, group
     from turnwise.trainer.cluster.actors import StoreAccess
 
     folder = Path(tempfile.mkdtemp())
 
-    class Held(StoreWriter):
+    class Held(StoreActor):
         """Answers no first call."""
 
         async def run(self, writes: list[TimedWrite]) -> list[Answer]:

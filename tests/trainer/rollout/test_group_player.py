@@ -10,16 +10,17 @@ import pytest
 from turnwise.agents.errors import PolicyFailed
 from turnwise.agents.players.policy import policy_player
 from turnwise.agents.rollout.group_runner import MAX_RETRIES, GroupRunner
+from turnwise.agents.rollout.running_group import DROPPED
 from turnwise.agents.tiny_model import new_model
 from turnwise.agents.tokens.conversation import Chat
 from turnwise.envs.runner.env_thread import EnvThread
 from turnwise.envs.text.instances import VOCABULARY
 from turnwise.records import Group, GroupState, Outcome, Status, Trajectory
-from turnwise.store.operations.trajectories import DROPPED
+from turnwise.store.operations import Ending
 from turnwise.store.queries import load_trajectory
 from turnwise.store.writing.client import StoreClient
+from turnwise.store.writing.commit_queue import Answer, TimedWrite
 from turnwise.store.writing.trajectory_writer import TrajectoryWriter
-from turnwise.store.writing.writer import Answer, TimedWrite
 from turnwise.tests.agents.players import QUICK, Respond, Stage, always, group, on_stage, oracle, site
 from turnwise.tests.agents.rollout.test_branching import LONG, Sampler
 from turnwise.tests.agents.rollout.test_control import Decides
@@ -231,7 +232,7 @@ def test_a_second_stage_begins_above_a_gap_that_an_unfinished_branch_left(tmp_pa
                     record = TrajectoryWriter(StoreClient(stage.send), one)
                     record.start()
                     if one.member == 3:
-                        await record.finish(Status.COMPLETED, reward=0.5)
+                        await record.finish(Ending(Status.COMPLETED, reward=0.5))
                 raise WorkerLost("no answer")
 
         def played(name: str, member: int) -> Trajectory:

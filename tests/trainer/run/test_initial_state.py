@@ -19,7 +19,7 @@ from turnwise.store.database import Database, open_database
 from turnwise.store.run_lock import run_folder
 from turnwise.store.run_store import RunStore
 from turnwise.store.writing.client import StoreClient
-from turnwise.store.writing.writer import Writer
+from turnwise.store.writing.commit_queue import CommitQueue
 from turnwise.tests.store.making import call, create_run, sqlite_store
 from turnwise.trainer.algorithms.random_streams import Streams
 from turnwise.trainer.config.loading import parse_config
@@ -85,7 +85,7 @@ def exists(database: Database, name: str) -> bool:
 
 
 async def save(database: Database, of: RunConfig, name: str, initial: InitialState, version: int) -> None:
-    writer = Writer(database)
+    writer = CommitQueue(database)
     store = RunStore(name, database, StoreClient(writer.run))
     folder, metrics = run_folder(database, name), cast(Metrics, None)
     context = RunContext(of, database, store, folder, Streams(of.seed), metrics, lambda event: None)

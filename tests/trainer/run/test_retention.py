@@ -14,7 +14,7 @@ from turnwise.store.maintenance.policy import RetentionPolicy
 from turnwise.store.run_store import RunStore
 from turnwise.store.schema import trajectory
 from turnwise.store.writing.client import StoreClient
-from turnwise.store.writing.writer import Writer
+from turnwise.store.writing.commit_queue import CommitQueue
 from turnwise.tests.store.making import call, play_group, sqlite_store, start, train
 from turnwise.trainer.run.retention import Retention
 
@@ -27,7 +27,7 @@ def pruned(database: Database) -> int:
 
 
 async def collect(database: Database, policy: RetentionPolicy) -> None:
-    with closing(Writer(database)) as writer:
+    with closing(CommitQueue(database)) as writer:
         retention = Retention(RunStore("r", database, StoreClient(writer.run)), policy)
         retention.start()
         retention.start()

@@ -2,7 +2,9 @@
 submit, commits them in one transaction, then answers them. A call of many writes has one future.
 
 * An answered write is committed. Each write succeeds or fails alone: if one of a batch fails, the batch is rolled back
-  and its writes run again one by one, which is safe because every operation is idempotent.
+  and each half of it is committed on its own, which is safe because every operation is idempotent.
+* Large content is written and synced before the transaction begins, so that no lock is held during these writes. The
+  process that made the write has staged most of it already.
 * Every write has a deadline, set where it was submitted. A write past its deadline is not begun.
 * A store that is away is waited for once: after ``retry_s`` the batch fails, and with it every write that queued up
   meanwhile.
@@ -13,25 +15,23 @@ import asyncio
 import logging
 import threading
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from itertools import islice
 from time import monotonic
 from typing import Any, NamedTuple, TypeVar
 
-from ..content.blobs import BlobStore
-from ..content.rows import INLINE_TEXT, text_columns
 from ..database import Database
 from ..database_errors import RETRY_S, retried
 from ..errors import StoreError, StoreFull, StoreUnavailable
-from ..operations import Write, acknowledge, append, finish_trajectory, run_writes, set_checkpoint
+from ..operations import Write, acknowledge, run_writes, set_checkpoint
 
 LOG = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
 MAX_BATCH = 1024
-"""Writes per transaction at most."""
+"""Writes per transaction, unless one call has more."""
 BATCHING_WINDOW_MS = 4.0
 """Milliseconds that the first write of a batch waits for others."""
 WRITE_TIMEOUT_S = 120.0
@@ -64,13 +64,13 @@ _DONE = Answer(True, None)
 class _Call:
     """Writes that were submitted together, and the future of their answers."""
 
-    __slots__ = ("_answers", "_begun", "_submitted", "_unanswered", "deadline", "future", "writes")
+    __slots__ = ("_answers", "_begun", "_unanswered", "deadline", "future", "submitted", "writes")
 
     def __init__(self, writes: Sequence[TimedWrite]) -> None:
         self.future: Future[list[Answer]] = Future()
-        self.writes = writes
-        self._submitted = monotonic()
-        self.deadline = self._submitted + min(one.left_s for one in writes)
+        self.writes = list(writes)
+        self.submitted = monotonic()
+        self.deadline = self.submitted + min(one.left_s for one in writes)
         """The first deadline of the writes."""
         self._answers: list[Any] = [None] * len(writes)
         self._unanswered = len(writes)
@@ -82,44 +82,42 @@ class _Call:
             self._begun = self.future.set_running_or_notify_cancel()
         return self._begun
 
-    def is_answered(self, position: int) -> bool:
-        return self._answers[position] is not None
-
-    def deadline_of(self, position: int) -> float:
-        return self._submitted + self.writes[position].left_s
-
-    def answer(self, position: int, answer: Answer) -> None:
-        """Answer one write; the last answer resolves the future."""
-        self._answers[position] = answer
-        self._unanswered -= 1
+    def answer(self, first: int, answers: Sequence[Answer]) -> None:
+        """Answer the writes from ``first`` on; the last answer resolves the future."""
+        self._answers[first : first + len(answers)] = answers
+        self._unanswered -= len(answers)
         if not self._unanswered:
             self.future.set_result(self._answers)
 
-    def answer_all(self, results: Iterable[Any]) -> None:
-        """Answer all writes by their results."""
-        self._answers, self._unanswered = [_DONE if one is None else Answer(True, one) for one in results], 0
-        self.future.set_result(self._answers)
+    def fail(self, error: BaseException) -> int:
+        """Fail the writes that have no answer, and return how many those are."""
+        failed = self._unanswered
+        if failed:
+            self._answers = [one or Answer(False, error) for one in self._answers]
+            self._unanswered = 0
+            self.future.set_result(self._answers)
+        return failed
 
 
-class _Item(NamedTuple):
-    """A write: its call, and its place in the call."""
+class _Part(NamedTuple):
+    """Writes of a call that follow one another, to be committed."""
 
     call: _Call
-    position: int
-    write: Write[Any]
+    first: int
+    end: int
 
-    def is_in_time(self, now: float) -> bool:
-        """Return whether the deadline is ahead; else fail the write."""
-        if now < self.call.deadline or now < self.call.deadline_of(self.position):
-            return True
-        self.fail(overdue(self.write, self.call.writes[self.position].left_s))
-        return False
+    @property
+    def writes(self) -> list[TimedWrite]:
+        return self.call.writes[self.first : self.end]
+
+    def singles(self) -> "Iterator[_Part]":
+        return (_Part(self.call, at, at + 1) for at in range(self.first, self.end))
 
     def fail(self, error: BaseException) -> None:
-        self.call.answer(self.position, Answer(False, error))
+        self.call.answer(self.first, [Answer(False, error)] * (self.end - self.first))
 
 
-class Writer:
+class CommitQueue:
     """Commits the writes of its callers, which may be on any thread."""
 
     def __init__(self, database: Database, window_ms: float = BATCHING_WINDOW_MS, retry_s: float = RETRY_S) -> None:
@@ -134,7 +132,7 @@ class Writer:
         """The writes of the calls in the queue."""
         self._changed = threading.Condition()
         self._closing = False
-        self._thread = threading.Thread(target=self._serve, name="turnwise-writer", daemon=True)
+        self._thread = threading.Thread(target=self._serve, name="turnwise-commits", daemon=True)
         self._thread.start()
 
     def submit(self, write: Write[T], timeout_s: float = WRITE_TIMEOUT_S) -> "Future[T]":
@@ -210,14 +208,14 @@ class Writer:
     def _serve(self) -> None:
         while calls := self._next_batch():
             begun = [call for call in calls if call.begin()]
-            if not begun:
-                continue
             try:
-                self._commit(begun)
+                self._commit([part for call in begun for part in self._staged(call)])
+            except StoreUnavailable as error:
+                self._give_up(begun, error)
             except BaseException as error:
-                items = [item for item in _items(begun) if not item.call.is_answered(item.position)]
-                LOG.exception("a batch of writes failed", extra={"writes": len(items)})
-                _fail(items, error)
+                failed = sum([call.fail(error) for call in begun])
+                if not isinstance(error, StoreFull):
+                    LOG.exception("a batch of writes failed", extra={"writes": failed})
 
     def _next_batch(self) -> list[_Call]:
         """Take the oldest calls from the queue, up to ``MAX_BATCH`` writes, and at least one call."""
@@ -234,101 +232,78 @@ class Writer:
             self._pending -= size
             return calls
 
-    def _commit(self, calls: list[_Call]) -> None:
-        items: list[_Item] | None = None
-        began = monotonic()
-        try:
-            if self._run_whole(calls):
-                return
-            # The store is waited for once; staging takes its own time.
-            waited_s = monotonic() - began
-            items = [item for item in _items(calls) if not _has_content(item.write) or self._stage(item)]
-            self._run(items, self._retry_s - waited_s)
-        except StoreUnavailable as error:
-            self._give_up(_items(calls) if items is None else items, error)
-        except StoreFull as error:
-            _fail(_items(calls) if items is None else items, error)
-        except Exception as error:
-            items = _items(calls) if items is None else items
-            if len(items) == 1:
-                _fail(items, error)
-                return
-            LOG.info(
-                "a batch of writes failed; each write is now committed separately",
-                exc_info=True,
-                extra={"writes": len(items)},
-            )
-            self._run_separately(items)
-
-    def _run_whole(self, calls: list[_Call]) -> bool:
-        """Run calls in one transaction and answer them, with little work per write; return False, and do nothing, if a
-        write is late or has content to stage. Raises as ``_run`` does.
-        """
-        writes = [one.write for call in calls for one in call.writes]
-        if any(map(_has_content, writes)):
-            return False
-
-        def attempt() -> list[Any] | None:
-            now = monotonic()
-            return None if any(call.deadline <= now for call in calls) else self._transact(writes)
-
-        if (found := retried(attempt, self._retry_s)) is None:
-            return False
-        results = iter(found)
-        for call in calls:
-            call.answer_all(islice(results, len(call.writes)))
-        return True
-
-    def _run_separately(self, items: list[_Item]) -> None:
-        for position, item in enumerate(items):
+    def _staged(self, call: _Call) -> list[_Part]:
+        """Write and sync the large content of a call, and return the call without the writes for which that failed."""
+        whole = _Part(call, 0, len(call.writes))
+        lost = set()
+        for one in whole.singles():
+            timed = call.writes[one.first]
             try:
-                self._run([item], self._retry_s)
-            except StoreUnavailable as error:
-                self._give_up(items[position:], error)
-                return
+                call.writes[one.first] = timed._replace(write=timed.write.staged(self._database.blobs))
             except Exception as error:  # noqa: BLE001 - raised where the write is awaited
-                _fail([item], error)
+                one.fail(error)
+                lost.add(one)
+        return [one for one in whole.singles() if one not in lost] if lost else [whole]
 
-    def _give_up(self, items: Iterable[_Item], error: StoreUnavailable) -> None:
-        """Fail ``items``, and the writes that queued up while the store was away: they have waited for it, too."""
-        with self._changed:
-            queued, self._queue, self._pending = self._queue, deque(), 0
-        _fail([*items, *_items(call for call in queued if call.begin())], error)
-
-    def _stage(self, item: _Item) -> bool:
-        """Write and sync large content before the transaction begins, so that no lock is held during these writes.
-
-        The process that made the write has staged most of it already.
-        """
-        try:
-            _stage_content(self._database.blobs, item.write)
-        except Exception as error:  # noqa: BLE001 - raised where the write is awaited
-            item.fail(error)
-            return False
-        return True
-
-    def _run(self, items: list[_Item], retry_s: float) -> None:
-        """Run ``items`` in one transaction and resolve them; items past their deadline fail and leave the list.
+    def _commit(self, parts: list[_Part]) -> None:
+        """Commit parts in their order, in one transaction or, if one of their writes fails, half by half.
 
         Raises:
-            StoreUnavailable: the database was locked or away for ``retry_s``; no other item is resolved.
+            StoreUnavailable: the database was locked or away for ``retry_s``.
+            StoreFull: the disk is full.
         """
 
         def attempt() -> list[Any]:
-            now = monotonic()
-            items[:] = [item for item in items if item.is_in_time(now)]
-            if not items:
-                return []
-            return self._transact([item.write for item in items])
+            parts[:] = _in_time(parts)
+            return self._transact([one.write for part in parts for one in part.writes]) if parts else []
 
-        results = retried(attempt, retry_s)
-        for item, result in zip(items, results, strict=True):
-            item.call.answer(item.position, _DONE if result is None else Answer(True, result))
+        try:
+            results = iter(retried(attempt, self._retry_s))
+        except (StoreUnavailable, StoreFull):
+            raise
+        except Exception as error:
+            if len(parts) == 1:
+                parts = list(parts[0].singles())
+            if len(parts) == 1:
+                parts[0].fail(error)
+                return
+            LOG.info("a batch of writes failed; its halves are committed", exc_info=True, extra={"parts": len(parts)})
+            half = len(parts) // 2
+            self._commit(parts[:half])
+            self._commit(parts[half:])
+        else:
+            for call, first, end in parts:
+                found = islice(results, end - first)
+                call.answer(first, [_DONE if one is None else Answer(True, one) for one in found])
+
+    def _give_up(self, calls: Iterable[_Call], error: StoreUnavailable) -> None:
+        """Fail ``calls``, and those that queued up while the store was away: they have waited for it, too."""
+        with self._changed:
+            queued, self._queue, self._pending = self._queue, deque(), 0
+        for call in [*calls, *(one for one in queued if one.begin())]:
+            call.fail(error)
 
     def _transact(self, writes: Sequence[Write[Any]]) -> list[Any]:
         durable = not _DURABLE.isdisjoint([write.operation for write in writes])
         with self._database.transaction(durable=durable) as tx:
             return run_writes(tx, writes)
+
+
+def _in_time(parts: Sequence[_Part]) -> list[_Part]:
+    """Return the parts without the writes whose deadline has passed, which fail."""
+    now = monotonic()
+    kept: list[_Part] = []
+    for part in parts:
+        if now < part.call.deadline:
+            kept.append(part)
+            continue
+        for one in part.singles():
+            ((write, left_s),) = one.writes
+            if now < part.call.submitted + left_s:
+                kept.append(one)
+            else:
+                one.fail(overdue(write, left_s))
+    return kept
 
 
 def overdue(write: Write[Any], timeout_s: float) -> StoreUnavailable:
@@ -337,32 +312,3 @@ def overdue(write: Write[Any], timeout_s: float) -> StoreUnavailable:
         f"`{write.operation}` was not committed within {timeout_s:g} s: the store is too slow or does not answer; "
         "check its disk and its server, then run the same command again"
     )
-
-
-def _items(calls: Iterable[_Call]) -> list[_Item]:
-    return [_Item(call, at, one.write) for call in calls for at, one in enumerate(call.writes)]
-
-
-def _has_content(write: Write[Any]) -> bool:
-    """Return whether a write may have large content that is not staged."""
-    if write.operation == append.name:
-        return bool(write.arguments["rows"].blobs)
-    if write.operation != finish_trajectory.name:
-        return False
-    final = write.arguments.get("final_observation")
-    return bool(write.arguments.get("final_images")) or (final is not None and len(final) > INLINE_TEXT)
-
-
-def _stage_content(blobs: BlobStore, write: Write[Any]) -> None:
-    if write.operation == append.name:
-        write.arguments["rows"].stage(blobs)
-    else:
-        new = {one.hash: one for one in write.arguments.get("final_images", ())}
-        text_columns(new, "final_observation", write.arguments.get("final_observation") or "")
-        for one in new.values():
-            blobs.stage(one)
-
-
-def _fail(items: Iterable[_Item], error: BaseException) -> None:
-    for item in items:
-        item.fail(error)

@@ -1,0 +1,256 @@
+"""The end of trajectories: by their episode, by the rollout controller or by the driver."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from operator import itemgetter
+from typing import Any
+
+from sqlalchemy import Connection, func, select
+
+from ...records import EndedBy, Status
+from ..content.blobs import NewBlob
+from ..content.head_digest import BEGUN, head_digest, stored_circumstances, stored_time
+from ..content.rows import INLINE_TEXT, text_blob
+from ..content.stored_turns import stored_tally
+from ..content.written import Tally
+from ..errors import NotFound, StoreConflict
+from ..schema import Lookup, insert_once, partial_turn, rollout_group, step, step_image
+from ..schema import trajectory as trajectory_table
+from ..schema.types import dump_json, escape, flag_text, time_text
+from .bulk_insert import RowUpdate
+from .runs import fence
+from .starts import check_writer
+from .transaction import Transaction, bulk_operation, operation
+
+_RUNNING = Status.RUNNING.value
+_HEADS = (
+    select(*(trajectory_table.c[name] for name in BEGUN))
+    .order_by(trajectory_table.c.no)
+    .with_for_update(key_share=True)
+)
+_BY_NAME = Lookup(_HEADS, trajectory_table.c.id)
+_BY_NO = Lookup(_HEADS, trajectory_table.c.no)
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a trajectory ended."""
+
+    status: Status
+    trajectory: str = ""
+    """Id of the trajectory; ``TrajectoryWriter.finish`` adds it, and likewise ``tally`` and ``writer``."""
+    reward: float = 0.0
+    success: bool | None = None
+    error: str = ""
+    """The reason of a failure."""
+    stop_reason: str = ""
+    """The limit that truncated the episode."""
+    ended_by: EndedBy = EndedBy.EPISODE
+    final_observation_hash: str = ""
+    final_observation: str | NewBlob | None = None
+    """A long text becomes a blob."""
+    final_images: Sequence[NewBlob] = ()
+    extras: Mapping[str, Any] = field(default_factory=dict)
+    """JSON values for the record."""
+    tally: Tally | None = None
+    """The counts and the digest of the turns that the player wrote; None to compute them from the stored rows."""
+    writer: str = ""
+
+    def __post_init__(self) -> None:
+        text = self.final_observation
+        if isinstance(text, str) and len(text) > INLINE_TEXT:
+            object.__setattr__(self, "final_observation", text_blob(text))
+
+    @property
+    def blobs(self) -> Mapping[str, NewBlob]:
+        """The content that the rows name, by hash."""
+        return {one.hash: one for one in (*self.final_images, self.final_observation) if isinstance(one, NewBlob)}
+
+    def with_blobs(self, blobs: Mapping[str, NewBlob]) -> "Ending":
+        """Return the record with other blobs."""
+        final = self.final_observation
+        return replace(
+            self,
+            final_images=[blobs[one.hash] for one in self.final_images],
+            final_observation=blobs[final.hash] if isinstance(final, NewBlob) else final,
+        )
+
+
+@bulk_operation(Ending)
+def finish_trajectory(tx: Transaction, ends: Sequence[Ending]) -> None:
+    """End trajectories and count their steps, sampled tokens and versions. The same ending again changes nothing.
+
+    Raises:
+        NotFound: a trajectory is not in the store.
+        Fenced: another writer began the trajectory.
+        StoreConflict: it ended with another status before, or the store lacks a part of it.
+    """
+    heads = {head["id"]: head for head in _heads(tx.conn, _BY_NAME, {one.trajectory for one in ends})}
+    _finish(tx, [(heads[one.trajectory], one) for one in ends if _still_runs(one, heads.get(one.trajectory))])
+
+
+def _finish(tx: Transaction, ends: Sequence[tuple[dict[str, Any], Ending]]) -> None:
+    """End running trajectories, each given by its head and its end."""
+    if not ends:
+        return
+    # Another statement: it sees the turns that were committed while the heads were waited for.
+    counts = {row[0]: (row[1], row[2]) for row in _COUNTS.run_plain(tx.conn, [head["no"] for head, _ in ends])}
+    nos = {head["group_no"] for head, _ in ends}
+    groups = stored_circumstances(tx.conn, nos)
+    images: list[dict[str, Any]] = []
+    ended: list[tuple[Any, ...]] = []
+    now = time_text(tx.now)
+    for head, one in ends:
+        tally = _tally(tx, head["no"], one, counts[head["no"]])
+        if one.final_images:
+            key = {"trajectory_no": head["no"], "step_idx": tally.n_steps}
+            images += [dict(key, idx=idx, blob_hash=new.hash) for idx, new in enumerate(one.final_images)]
+        head |= _end_values(one, tally)
+        head |= {"ended_at": now, "pruned_at": None}
+        ended.append(_end_row(head, head_digest(head, groups[head["group_no"]])))
+    if images:
+        tx.conn.execute(insert_once(tx.conn.dialect.name, step_image), images)
+    _END.run(tx.conn, ended)
+
+
+def _still_runs(end: Ending, head: Mapping[str, Any] | None) -> bool:
+    """Return whether the trajectory still runs; False if it has ended in the same way."""
+    if end.status is Status.RUNNING:
+        raise ValueError("a trajectory cannot end as running")
+    if head is None:
+        raise NotFound(f"no trajectory {end.trajectory} in the store")
+    check_writer(end.trajectory, head["writer"], end.writer)
+    if head["status"] == _RUNNING:
+        return True
+    if head["status"] != end.status.value:
+        raise StoreConflict(f"trajectory {end.trajectory} ended as {head['status']}; it cannot end as {end.status}")
+    return False
+
+
+def _end_values(end: Ending, tally: Tally) -> dict[str, Any]:
+    """Return the columns of an end except its time."""
+    final = end.final_observation
+    return {
+        "final_observation": final if isinstance(final, str) else None,
+        "final_observation_blob": final.hash if isinstance(final, NewBlob) else None,
+        "status": end.status.value,
+        "reward": float(end.reward),
+        "success": None if end.success is None else bool(end.success),
+        "error": end.error,
+        "stop_reason": end.stop_reason,
+        "ended_by": end.ended_by.value,
+        "final_observation_hash": end.final_observation_hash or None,
+        "extras": dict(end.extras),
+        "n_steps": tally.n_steps,
+        "n_tokens": tally.n_tokens,
+        "min_version": tally.min_version,
+        "max_version": tally.max_version,
+        "content_digest": tally.content,
+    }
+
+
+def _end_row(head: Mapping[str, Any], digest: str) -> tuple[Any, ...]:
+    """Return the driver's values of ``_ENDED``, and ``no``."""
+    final = head["final_observation"]
+    return (
+        *_ended_plain(head),
+        None if (success := head["success"]) is None else flag_text(success),
+        head["ended_at"],
+        escape(head["error"]),
+        escape(head["stop_reason"]),
+        None if final is None else escape(final),
+        *(None if (name := head[column]) is None else bytearray.fromhex(name) for column in _ENDED_HASHES),
+        bytearray.fromhex(digest),
+        dump_json(head["extras"]) if head["extras"] else "{}",
+        head["no"],
+    )
+
+
+def _check_whole(trajectory: str, what: str, written: int, stored: int) -> None:
+    if written != stored:
+        raise StoreConflict(
+            f"`finish_trajectory` of {trajectory} failed: the store has {stored} {what}, but {written} were written; "
+            "run the same command again to resume the run"
+        )
+
+
+_ENDED_PLAIN = ("status", "reward", "ended_by", "n_steps", "n_tokens", "min_version", "max_version")
+_ended_plain = itemgetter(*_ENDED_PLAIN)
+_ENDED_HASHES = ("final_observation_blob", "final_observation_hash", "content_digest")
+_ENDED = (
+    *_ENDED_PLAIN,
+    "success",
+    "ended_at",
+    "error",
+    "stop_reason",
+    "final_observation",
+    *_ENDED_HASHES,
+    "digest",
+    "extras",
+)
+"""The columns that the end of a trajectory writes, in the order of ``_end_row``."""
+_END = RowUpdate(trajectory_table, _ENDED)
+
+
+_COUNTS = Lookup(
+    select(
+        trajectory_table.c.no,
+        *(
+            select(func.count()).where(table.c.trajectory_no == trajectory_table.c.no).scalar_subquery()
+            for table in (step, partial_turn)
+        ),
+    ),
+    trajectory_table.c.no,
+)
+
+
+def _tally(tx: Transaction, no: int, end: Ending, rows: tuple[int, int]) -> Tally:
+    """Return the tally of the trajectory's player, whose counts are those of the stored ``rows`` of steps and partial
+    turns, or else the tally of these rows. Raises StoreConflict.
+    """
+    tally = end.tally
+    if tally is None:
+        return stored_tally(tx.conn, tx.blobs, no, [new.hash for new in end.final_images])
+    _check_whole(end.trajectory, "steps", tally.n_steps, rows[0])
+    _check_whole(end.trajectory, "partial turns", tally.n_partial, rows[1])
+    return tally
+
+
+def _heads(conn: Connection, lookup: Lookup, names: Collection[Any]) -> Iterator[dict[str, Any]]:
+    """Yield ``BEGUN`` of trajectories, in the form of the values that a digest covers."""
+    for row in lookup.run_plain(conn, names):
+        head = dict(zip(BEGUN, row, strict=True))
+        uid, deterministic = head["uid"], head["deterministic"]
+        head["uid"] = uid if isinstance(uid, str) else uid.hex
+        head["created_at"] = stored_time(head["created_at"])
+        head["deterministic"] = bool(deterministic)
+        yield head
+
+
+@operation
+def cancel_trajectories(
+    tx: Transaction, *, group: str, reason: str, status: Status = Status.CANCELLED, epoch: int | None = None
+) -> int:
+    """End the running trajectories of a group whose worker died or timed out, and return how many those were.
+
+    Raises:
+        Fenced: another driver has taken over the run.
+    """
+    row = tx.conn.execute(
+        select(rollout_group.c.no, rollout_group.c.run_no).where(rollout_group.c.id == group)
+    ).one_or_none()
+    if row is None:
+        return 0
+    fence(tx, row.run_no, epoch)
+    running = select(trajectory_table.c.no).where(
+        trajectory_table.c.group_no == row.no, trajectory_table.c.status == _RUNNING
+    )
+    return end_running(tx, list(tx.conn.execute(running).scalars()), reason, status)
+
+
+def end_running(tx: Transaction, trajectories: Sequence[int], reason: str, status: Status) -> int:
+    """End running ``trajectories`` (``no``) with the ``status`` of a failure, and return how many. Their steps stay."""
+    heads = [head for head in _heads(tx.conn, _BY_NO, trajectories) if head["status"] == _RUNNING]
+    ends = [Ending(status, head["id"], error=reason, ended_by=EndedBy.DRIVER) for head in heads]
+    _finish(tx, list(zip(heads, ends, strict=True)))
+    return len(heads)

@@ -1,0 +1,138 @@
+"""The beginning of trajectories."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, select
+from sqlalchemy.exc import IntegrityError
+
+from ...records import GroupState, Status, Trajectory
+from ..content.head_digest import BEGUN, RUNNING_HEAD, head_digest, stored_circumstances
+from ..errors import Fenced, NotFound, StoreConflict
+from ..schema import Lookup, no_of, rollout_group, task
+from ..schema import trajectory as trajectory_table
+from ..schema.types import flag_text, time_text, uuid7_digits
+from .bulk_insert import RowInsert
+from .transaction import Transaction, bulk_operation
+
+_GROUPS = Lookup(
+    select(
+        rollout_group.c.id,
+        rollout_group.c.no,
+        rollout_group.c.run_no,
+        rollout_group.c.state,
+        rollout_group.c.purpose,
+        task.c.env_id,
+    )
+    .join_from(rollout_group, task)
+    .order_by(rollout_group.c.no)
+    .with_for_update(read=True, of=rollout_group),
+    rollout_group.c.id,
+)
+_DETERMINISTIC = BEGUN.index("deterministic") - 1
+_INSERT = RowInsert(trajectory_table, (*BEGUN[1:], "digest"), conflict="id")
+_WRITERS = Lookup(select(trajectory_table.c.id, trajectory_table.c.writer), trajectory_table.c.id)
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """The head of a trajectory that begins.
+
+    ``writer`` names the process and call that write the trajectory; later writes carry it.
+    """
+
+    trajectory: Trajectory
+    writer: str = ""
+
+
+@bulk_operation(Start)
+def start_trajectory(tx: Transaction, starts: Sequence[Start]) -> None:
+    """Store the heads of running trajectories; one of the same writer stays as it is.
+
+    Raises:
+        NotFound: its group, or the trajectory that it is a branch of, is not stored.
+        Fenced: another writer began the trajectory.
+        StoreConflict: the group is closed, or another trajectory has this member and attempt.
+    """
+    _start(tx, [one for one in starts if one.trajectory.branched_from is None])
+    for one in starts:
+        if one.trajectory.branched_from is not None:  # its parent may be one of ``starts``
+            _start(tx, [one])
+
+
+def _start(tx: Transaction, starts: Sequence[Start]) -> None:
+    if not starts:
+        return
+    groups = {row.id: row for row in _GROUPS.run_plain(tx.conn, {one.trajectory.group for one in starts})}
+    new = starts
+    if len(groups) < len({one.trajectory.group for one in starts}) or any(
+        row.state != GroupState.OPEN.value for row in groups.values()
+    ):
+        stored = _writers(tx.conn, starts)
+        new = [one for one in starts if one.trajectory.id not in stored]
+        _check_writers([one for one in starts if one.trajectory.id in stored], stored)
+    if not new:
+        return
+    now = time_text(tx.now)
+    circumstances = stored_circumstances(tx.conn, {row.no for row in groups.values()})
+    rows = [_new_row(tx, one, groups.get(one.trajectory.group), now, circumstances) for one in new]
+    try:
+        inserted = _INSERT.run(tx.conn, rows)
+    except IntegrityError as error:
+        first = new[0].trajectory
+        which = f"attempt {first.attempt} of member {first.member} of group {first.group}"
+        raise StoreConflict(f"{which} has another trajectory than {first.id}") from error
+    if inserted < len(rows):
+        _check_writers(new, _writers(tx.conn, new))
+
+
+def _new_row(tx: Transaction, start: Start, group: Any, now: str, circumstances: Mapping[int, str]) -> tuple[Any, ...]:
+    """Return the values of ``BEGUN`` except ``no``, and the digest; ``circumstances`` are those of groups."""
+    trajectory = start.trajectory
+    if group is None:
+        raise NotFound(f"no group {trajectory.group} in the store; call `open_group` first")
+    if group.state != GroupState.OPEN.value:
+        raise StoreConflict(f"group {trajectory.group} is {group.state}, so no trajectory can be added")
+    parent = None
+    if trajectory.branched_from is not None:
+        parent = tx.conn.execute(select(no_of(trajectory_table, trajectory.branched_from))).scalar_one_or_none()
+        if parent is None:
+            raise NotFound(f"no trajectory {trajectory.branched_from} in the store")
+    values = (
+        uuid7_digits() if trajectory.uid is None else trajectory.uid.hex,
+        trajectory.id,
+        group.run_no,
+        group.no,
+        trajectory.member,
+        trajectory.attempt,
+        start.writer,
+        Status.RUNNING.value,
+        group.env_id,
+        group.purpose,
+        trajectory.source.value,
+        trajectory.policy,
+        bool(trajectory.deterministic),
+        parent,
+        trajectory.branched_at,
+        now,
+    )
+    head = RUNNING_HEAD | dict(zip(BEGUN[1:], values, strict=True))
+    digest = bytearray.fromhex(head_digest(head, circumstances[group.no]))
+    return (*values[:_DETERMINISTIC], flag_text(trajectory.deterministic), *values[_DETERMINISTIC + 1 :], digest)
+
+
+def _writers(conn: Connection, starts: Sequence[Start]) -> dict[str, str]:
+    """Return the writers of the stored trajectories among ``starts``, by id."""
+    return {row.id: row.writer for row in _WRITERS.run_plain(conn, {one.trajectory.id for one in starts})}
+
+
+def _check_writers(starts: Sequence[Start], stored: Mapping[str, str]) -> None:
+    for one in starts:
+        check_writer(one.trajectory.id, stored[one.trajectory.id], one.writer)
+
+
+def check_writer(trajectory: str, stored: str, writer: str) -> None:
+    """Raise Fenced unless ``writer`` is the ``stored`` one."""
+    if stored != writer:
+        raise Fenced(f"another process writes trajectory {trajectory}; nothing was stored")
