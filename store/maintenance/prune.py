@@ -20,8 +20,8 @@ from .candidates import Floor, still_prunable
 
 TABLES: tuple[Table, ...] = (step, partial_turn, message_image, step_image)
 CONTENT: Mapping[Table, tuple[str, ...]] = {
-    step: ("observation", "observation_blob", "messages", "messages_blob", "sent"),
-    partial_turn: ("messages", "messages_blob", "sent"),
+    step: ("observation", "observation_blob", "messages", "messages_blob"),
+    partial_turn: ("messages", "messages_blob"),
     trajectory: ("final_observation", "final_observation_blob"),
 }
 """The columns that pruning sets to NULL."""

@@ -47,7 +47,6 @@ run = Table(
     Column("code_version", Text, nullable=False),
     Column("git_revision", Text, nullable=False, server_default=""),
     Column("packages", Document, nullable=False, server_default=text("'{}'")),
-    Column("tokenizer_blob", Hash, ForeignKey("blob.hash")),
     Column("config_hash", Text, nullable=False),
     Column("config", Document, nullable=False),
     Column("created_at", UtcDateTime, nullable=False),
@@ -63,7 +62,6 @@ policy_version = Table(
     metadata,
     Column("run_no", Number, ForeignKey("run.no"), primary_key=True),
     Column("id", Integer, primary_key=True, autoincrement=False),
-    Column("policy", Text, nullable=False, server_default=""),
     Column("parent_id", Integer),
     Column("update_no", Integer, nullable=False),
     Column("abandoned", Boolean, nullable=False, server_default=false()),
@@ -72,7 +70,7 @@ policy_version = Table(
     Column("created_at", UtcDateTime, nullable=False),
     Column("digest", Hash, nullable=False),
     ForeignKeyConstraint(["run_no", "parent_id"], ["policy_version.run_no", "policy_version.id"]),
-    Index("uq_policy_version_surviving", "run_no", "policy", "update_no", unique=True, **surviving()),
+    Index("uq_policy_version_surviving", "run_no", "update_no", unique=True, **surviving()),
 )
 
 lease = Table(

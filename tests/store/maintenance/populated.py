@@ -1,18 +1,18 @@
-"""A store with a row in every table and a value in nearly every column."""
+"""A store with a row in every table and a value in every column."""
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 from sqlalchemy import select, update
 from turnwise.records import GroupState, Purpose, Status, Trajectory
-from turnwise.store.content.blobs import PNG, TEXT, NewBlob, digest
+from turnwise.store.content.blobs import PNG, NewBlob, digest
 from turnwise.store.content.rows import rows_of
 from turnwise.store.database import Database
 from turnwise.store.maintenance.search_index import update_index
 from turnwise.store.operations import BatchItem, Score
 from turnwise.store.operations.reward_sets import create_reward_set
-from turnwise.store.schema import message_image, partial_turn, run, step
+from turnwise.store.schema import step
 from turnwise.tests.store.content.sealing import reseal
 from turnwise.tests.store.making import (
     call,
@@ -69,7 +69,8 @@ def populate(database: Database) -> None:
         judged = create_reward_set(tx, run="r", name="judge", component="llm_judge", options={"model": "m"})
     call(database, "add_rewards", reward_set=judged, scores=[Score("b-0", [0.5], [{"score": 0.5}])])
     _play_another_run(database)
-    _fill_optional_columns(database)
+    _tell_turns_apart(database)
+    assert update_index(database)
 
 
 def _play_another_run(database: Database) -> None:
@@ -106,7 +107,7 @@ def acknowledge(database: Database, groups: Sequence[str], update_no: int, paren
 
 
 def play_illustrated(database: Database, name: str) -> None:
-    """Write a group of two members: one with images, tool calls, long texts and a partial turn, and a branch of it."""
+    """Write a group of two members: one with images, long texts and a partial turn, and a branch of it."""
     call(database, "open_group", group=group(name))
     call(database, "start_trajectory", trajectory=trajectory(f"{name}-0", name))
     images = {digest(content): content for content in (SCREEN, LARGE_SCREEN)}
@@ -150,18 +151,10 @@ def _branch(database: Database, member: Trajectory, parent: str) -> None:
     )
 
 
-def _fill_optional_columns(database: Database) -> None:
-    """Fill the columns that no writer fills yet, and compute the digests again."""
-    tokenizer = NewBlob.of(b"a tokenizer", TEXT)
+def _tell_turns_apart(database: Database) -> None:
+    """Give each turn its own time, so that an exchange of two turns changes them, and compute the digests again."""
     with database.transaction() as tx:
-        tx.blobs.insert(tx.conn, {tokenizer.hash: tokenizer}, datetime.now(UTC))
-        tool_calls = [{"name": "click"}]
-        tx.conn.execute(update(step).where(step.c.agent == "one").values(tool_calls=tool_calls, sent=b"\x01"))
         for no, idx, at in tx.conn.execute(select(step.c.trajectory_no, step.c.idx, step.c.created_at)).all():
-            key = (step.c.trajectory_no == no) & (step.c.idx == idx)  # no two turns happen at one time
+            key = (step.c.trajectory_no == no) & (step.c.idx == idx)
             tx.conn.execute(update(step).where(key).values(created_at=at + timedelta(minutes=no)))
-        tx.conn.execute(update(partial_turn).values(sent=b"\x02"))
-        tx.conn.execute(update(message_image).values(first_token=1, n_tokens=2, width=640, height=480))
-        tx.conn.execute(update(run).where(run.c.id == "r").values(tokenizer_blob=tokenizer.hash))
     reseal(database)
-    assert update_index(database)

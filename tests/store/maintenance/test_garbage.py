@@ -59,7 +59,6 @@ def test_every_column_with_a_hash_of_content_is_a_reference() -> None:
     assert {str(column) for column in REFERENCES} == {
         "message_image.blob_hash",
         "partial_turn.messages_blob",
-        "run.tokenizer_blob",
         "step.messages_blob",
         "step.observation_blob",
         "step_image.blob_hash",
