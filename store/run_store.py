@@ -17,7 +17,7 @@ from .database import Database
 from .database_errors import retried
 from .maintenance.collect import Collected, collect
 from .maintenance.policy import RetentionPolicy
-from .operations import BatchItem, Score
+from .operations import BatchItem, Rewards
 from .operations.runs import lock_run
 from .recent_groups import RecentGroups
 from .writing.client import StoreClient
@@ -149,12 +149,12 @@ class RunStore:
         )
 
     async def score_group(
-        self, group: str, number: int, state: GroupState, reason: str = "", scores: Sequence[Score] = ()
+        self, group: str, number: int, state: GroupState, reason: str = "", rewards: Sequence[Rewards] = ()
     ) -> None:
-        """Store the scores of a closed group and move it to ``state``. Raises StoreConflict."""
+        """Store the rewards of a closed group and move it to ``state``. Raises StoreConflict."""
         await self.client.commit(
             operations.score_group.bind(
-                group=group, number=number, state=state, reason=reason, scores=scores, epoch=self._epoch
+                group=group, number=number, state=state, reason=reason, rewards=rewards, epoch=self._epoch
             )
         )
         if state is not GroupState.READY:

@@ -48,7 +48,7 @@ UNCOVERED = (
 UNCOVERED_END = "<!-- The list of changes ends here. -->\n"
 PICTURES = {
     "Queue": ["run", "task", "rollout_group", "lease", "policy_version", "metric", "store_setting"],
-    "Episodes": ["trajectory", "step", "partial_turn", "step_image", "score", "reward_set", "reward"],
+    "Episodes": ["trajectory", "step", "partial_turn", "step_image", "reward_set", "reward"],
     "Content": ["message_image", "blob"],
     "Updates": ["train_batch", "batch_group", "batch_item"],
 }

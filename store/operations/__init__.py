@@ -10,9 +10,8 @@ from .endings import Ending, cancel_trajectories, finish_trajectory
 from .groups import close_group, grow_group, open_group
 from .leases import expire_groups, lease_groups, release
 from .resume import rewind
-from .reward_sets import add_rewards, create_reward_set
+from .rewards import Rewards, add_rewards, create_reward_set, score_group
 from .runs import add_metrics, add_version, create_run, finish_run, request_stop, set_checkpoint
-from .scores import Score, score_group
 from .starts import start_trajectory
 from .steps import append
 from .transaction import OPERATIONS, Operation, Transaction, Write
@@ -22,7 +21,7 @@ __all__ = [
     "BatchItem",
     "Ending",
     "Operation",
-    "Score",
+    "Rewards",
     "Transaction",
     "Write",
     "acknowledge",

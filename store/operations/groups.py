@@ -1,4 +1,4 @@
-"""Writes about groups: opened, enlarged and closed. ``scores`` writes the rewards of a closed group."""
+"""Writes about groups: opened, enlarged and closed. ``rewards`` writes those of a closed group."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

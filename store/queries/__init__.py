@@ -1,43 +1,31 @@
 """Every read of the store.
 
-``lists`` returns pages of rows, ``load`` whole records with their content verified,
-``scores`` those of closed groups with their rewards, ``versions`` the history of a run, ``draws`` the draws of its task
-sampler, ``reward_sets`` the other rewards of a run, ``lineage`` its updates with their batches, ``summaries`` its
-counts, and ``reuse`` the groups and successes that a replay buffer selects from.
-A query takes a connection of ``Database.read`` and changes nothing; to add one, write the
-function in the module of its kind and export it here. ``run_reader`` offers the reads of one run
-to code outside the event loop.
+``lists`` returns pages of rows, ``load`` whole records with their content verified, ``rewards`` those of scored groups
+and reward sets, ``groups`` what the driver of a run continues with, ``versions`` the history of a run, ``lineage`` its
+updates with their batches, ``summaries`` its counts, and ``reuse`` the groups and successes that a replay buffer
+selects from. A query takes a connection of ``Database.read`` and changes nothing; to add one, write the function in the
+module of its kind and export it here. ``run_reader`` offers the reads of one run to code outside the event loop.
 """
 
-from .draws import lost_draws, next_draw
+from .groups import (
+    active_groups,
+    cancelled_groups,
+    group_counts,
+    lost_draws,
+    members,
+    next_draw,
+    next_group,
+    next_scoring,
+    scored_from,
+    unscored_groups,
+)
 from .lineage import load_update, update_numbers, updates_with
 from .lists import NULL, list_groups, list_metrics, list_runs, list_trajectories, run_row, run_uid
 from .load import final_observation, group_of, load_group_heads, load_groups, load_trajectory
 from .reuse import reused_groups
-from .reward_sets import (
-    load_in_set,
-    not_in_set,
-    returns_in,
-    reward_set,
-    reward_sets,
-    rewards_in,
-    scorable,
-)
+from .rewards import load_scored, not_in_set, returns_in, reward_set, reward_sets, rewards_of, scorable
 from .run_reader import RunReader
-from .scores import load_scored, next_scoring, score_of, scored_from, unscored_groups
-from .summaries import (
-    accounting,
-    active_groups,
-    batch_metrics,
-    cancelled_groups,
-    failed_for_good,
-    failure_counts,
-    group_counts,
-    members,
-    next_group,
-    run_totals,
-    status_counts,
-)
+from .summaries import accounting, batch_metrics, failed_for_good, failure_counts, run_totals, status_counts
 from .versions import batch_items, checkpoints, double_consumed, latest_checkpoint, versions
 
 __all__ = [
@@ -62,7 +50,6 @@ __all__ = [
     "list_trajectories",
     "load_group_heads",
     "load_groups",
-    "load_in_set",
     "load_scored",
     "load_trajectory",
     "load_update",
@@ -76,12 +63,11 @@ __all__ = [
     "reused_groups",
     "reward_set",
     "reward_sets",
-    "rewards_in",
+    "rewards_of",
     "run_row",
     "run_totals",
     "run_uid",
     "scorable",
-    "score_of",
     "scored_from",
     "status_counts",
     "unscored_groups",

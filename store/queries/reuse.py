@@ -11,8 +11,9 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Select, bindparam, exists, false, or_, select, true
 
 from ...records import SCORED_STATUSES, SUCCESS_RETURN, GroupState, GroupSummary, Purpose, Source, Status, is_success
-from ..schema import batch_group, no_of, policy_version, rollout_group, score, succeeded, task, train_batch, trajectory
+from ..schema import batch_group, no_of, policy_version, rollout_group, succeeded, task, train_batch, trajectory
 from ..schema import run as run_table
+from .rewards import OF_OWN, own
 
 REUSABLE_STATES = frozenset(
     {GroupState.READY, GroupState.FILTERED, GroupState.LEASED, GroupState.CONSUMED, GroupState.EXPIRED}
@@ -76,11 +77,11 @@ def group_summaries(
 
 def newest_successes(conn: Connection, run: str, task_id: str, min_return: float, limit: int) -> list[str]:
     """Return the newest trajectories of a task that succeeded (``is_success`` of the shaped return), used or not."""
-    columns = (trajectory.c.id, trajectory.c.status, trajectory.c.success, trajectory.c.reward, score.c.rewards)
+    columns = (trajectory.c.id, trajectory.c.status, trajectory.c.success, trajectory.c.reward, own.c.total)
     statement = (
         select(*columns)
         .join(rollout_group, rollout_group.c.no == trajectory.c.group_no)
-        .join(score, score.c.trajectory_no == trajectory.c.no, isouter=True)
+        .join(own, OF_OWN, isouter=True)
         .where(
             *_scored_groups(run, REUSABLE_STATES),
             rollout_group.c.task_no == no_of(task, task_id),
@@ -216,16 +217,16 @@ def _scored_groups(run: str, states: Collection[GroupState]) -> list[ColumnEleme
 def _has_return() -> ColumnElement[bool]:
     """Return whether a trajectory ended with a reward that no reward shaper failed to score."""
     ended = trajectory.c.status.in_([status.value for status in SCORED_STATUSES])
-    return ended & (score.c.trajectory_no.is_(None) | score.c.rewards.is_not(None))
+    return ended & (own.c.trajectory_no.is_(None) | own.c.total.is_not(None))
 
 
 def _members(conn: Connection, groups: Sequence[str]) -> dict[str, list[Any]]:
     """Return the scored members of each group: rewards, and the update number of their oldest policy version."""
     sampled_by = (policy_version.c.run_no == trajectory.c.run_no) & (policy_version.c.id == trajectory.c.min_version)
     statement = (
-        select(rollout_group.c.id.label("group_id"), trajectory.c.reward, score.c.rewards, policy_version.c.update_no)
+        select(rollout_group.c.id.label("group_id"), trajectory.c.reward, own.c.total, policy_version.c.update_no)
         .join(rollout_group, rollout_group.c.no == trajectory.c.group_no)
-        .join(score, score.c.trajectory_no == trajectory.c.no, isouter=True)
+        .join(own, OF_OWN, isouter=True)
         .join(policy_version, sampled_by, isouter=True)
         .where(rollout_group.c.id.in_(_keys()), _has_return())
         .order_by(trajectory.c.group_no, trajectory.c.member)
@@ -238,7 +239,7 @@ def _members(conn: Connection, groups: Sequence[str]) -> dict[str, list[Any]]:
 
 
 def _total(row: Any) -> float:
-    return float(row.reward if row.rewards is None else sum(row.rewards))
+    return float(row.reward if row.total is None else row.total)
 
 
 def _keys() -> Any:

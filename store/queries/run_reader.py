@@ -18,7 +18,7 @@ from .reuse import (
     surviving_groups,
     surviving_trajectories,
 )
-from .scores import load_scored, load_scored_trajectories
+from .rewards import load_scored, load_scored_trajectories
 
 P = ParamSpec("P")
 T = TypeVar("T")

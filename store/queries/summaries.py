@@ -1,12 +1,11 @@
-"""Counts and sums over a run: its groups, its trajectories, its updates. Surviving history only."""
+"""Counts and sums over a run: its trajectories and its updates. Surviving history only."""
 
 from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection, RowMapping, and_, false, func, select, true
 
-from ...records import SCORED_STATUSES, EndedBy, GroupState, Outcome, Purpose, Status
-from ..operations.group_states import RUN_ENDED
+from ...records import SCORED_STATUSES, EndedBy, GroupState, Purpose, Status
 from ..schema import batch_item, no_of, policy_version, rollout_group, train_batch, trajectory
 from ..schema import run as run_table
 
@@ -100,89 +99,6 @@ def failed_for_good(conn: Connection, run: str) -> list[RowMapping]:
         .order_by(trajectory.c.created_at, trajectory.c.no)
     )
     return list(conn.execute(which).mappings())
-
-
-ACTIVE = (GroupState.OPEN, GroupState.SCORING, GroupState.READY, GroupState.LEASED)
-"""The states of a group that is being played or scored, or waits in the queue."""
-
-
-def active_groups(conn: Connection, run: str) -> dict[GroupState, int]:
-    """Return how many training groups are in each active state. The cost does not grow with the closed groups."""
-    counts = (
-        select(rollout_group.c.state, func.count())
-        .where(
-            rollout_group.c.run_no == no_of(run_table, run),
-            rollout_group.c.purpose == Purpose.TRAIN.value,
-            rollout_group.c.state.in_([state.value for state in ACTIVE]),
-        )
-        .group_by(rollout_group.c.state)
-    )
-    return {GroupState(state): count for state, count in conn.execute(counts)}
-
-
-def cancelled_groups(conn: Connection, run: str) -> int:
-    """Return how many training groups are stored as failed only because the run ended."""
-    which = select(func.count()).where(
-        rollout_group.c.run_no == no_of(run_table, run),
-        rollout_group.c.purpose == Purpose.TRAIN.value,
-        rollout_group.c.state == GroupState.FAILED.value,
-        rollout_group.c.reason == RUN_ENDED,
-    )
-    return conn.execute(which).scalar_one()
-
-
-_NEWEST = 1000
-"""Groups among which the one with the highest number is: groups are opened in the order of their numbers."""
-
-
-def next_group(conn: Connection, run: str) -> int:
-    """Return a number above that of every training group of a run; their ids are ``run:number``."""
-    which = (
-        select(rollout_group.c.id)
-        .where(rollout_group.c.run_no == no_of(run_table, run), rollout_group.c.purpose == Purpose.TRAIN.value)
-        .order_by(rollout_group.c.created_at.desc(), rollout_group.c.no.desc())
-        .limit(_NEWEST)
-    )
-    numbers = (name.rpartition(":")[2] for name in conn.execute(which).scalars())
-    return max((int(number) for number in numbers if number.isdecimal()), default=-1) + 1
-
-
-def members(conn: Connection, group: str) -> list[Outcome]:
-    """Return the latest attempt of each member of a group, by member."""
-    rows = conn.execute(
-        select(trajectory)
-        .where(trajectory.c.group_no == no_of(rollout_group, group))
-        .order_by(trajectory.c.member, trajectory.c.attempt)
-    ).all()
-    latest = {row.member: row for row in rows}
-    owners = {row.no: row.member for row in rows}
-    return [
-        Outcome(
-            trajectory=row.id,
-            member=row.member,
-            attempt=row.attempt,
-            status=Status(row.status),
-            reward=row.reward,
-            success=row.success,
-            turns=row.n_steps,
-            tokens=row.n_tokens,
-            error=row.error or row.stop_reason,
-            parent=None if row.branched_from is None else owners.get(row.branched_from),
-            branched_at=row.branched_at,
-        )
-        for row in latest.values()
-    ]
-
-
-def group_counts(conn: Connection, run: str) -> dict[GroupState, int]:
-    """Return how many training groups of a run are in each state."""
-    counts = (
-        select(rollout_group.c.state, func.count())
-        .where(rollout_group.c.run_no == no_of(run_table, run), rollout_group.c.purpose == Purpose.TRAIN.value)
-        .group_by(rollout_group.c.state)
-    )
-    found = {GroupState(state): count for state, count in conn.execute(counts)}
-    return {state: found.get(state, 0) for state in GroupState}
 
 
 def accounting(conn: Connection, run: str, purpose: Purpose = Purpose.TRAIN) -> dict[str, int]:

@@ -17,14 +17,15 @@ The schema itself guarantees exactly-once consumption: by the partial unique ind
 """
 
 from .base import metadata
-from .episodes import blob, message_image, partial_turn, rollout_group, score, step, step_image, task, trajectory
+from .episodes import blob, message_image, partial_turn, rollout_group, step, step_image, task, trajectory
 from .lookup import Lookup
-from .reward_sets import reward, reward_set
+from .rewards import OWN, reward, reward_set
 from .runs import batch_group, batch_item, lease, metric, policy_version, run, store_setting, train_batch
 from .statements import insert_once, no_of
 from .success import RESULT, SUCCEEDED, succeeded
 
 __all__ = [
+    "OWN",
     "RESULT",
     "SUCCEEDED",
     "Lookup",
@@ -43,7 +44,6 @@ __all__ = [
     "reward_set",
     "rollout_group",
     "run",
-    "score",
     "step",
     "step_image",
     "store_setting",

@@ -59,7 +59,7 @@ rollout_group = Table(
     Column("closed_at", UtcDateTime),
     Column("n_trajectories", Integer),
     Column("score_no", Integer),
-    Column("n_scores", Integer),
+    Column("n_rewards", Integer),
     Column("draw", Integer),
     Column("digest", Hash, nullable=False),
     Index(None, "run_no", "purpose", "state", "closed_at"),
@@ -127,15 +127,6 @@ trajectory = Table(
         "final_observation_blob",
         **where("final_observation_blob IS NOT NULL"),
     ),
-)
-
-score = Table(
-    "score",
-    metadata,
-    Column("trajectory_no", Number, ForeignKey("trajectory.no"), primary_key=True, autoincrement=False),
-    Column("rewards", OptionalDocument),
-    Column("verdicts", Document, nullable=False),
-    Column("digest", Hash, nullable=False),
 )
 
 blob = Table(

@@ -28,7 +28,7 @@ from turnwise.records import (
 from turnwise.store.content.rows import rows_of
 from turnwise.store.content.written import Tally, Written
 from turnwise.store.database import Database, upgrade
-from turnwise.store.operations import OPERATIONS, BatchItem, Score
+from turnwise.store.operations import OPERATIONS, BatchItem, Rewards
 from turnwise.store.queries import group_counts
 from turnwise.store.schema import metadata, no_of, partial_turn, step
 from turnwise.store.schema import trajectory as trajectory_table
@@ -186,8 +186,8 @@ def play_scored(
         verdict = None if verdicts is None else verdicts[member]
         play(database, f"{name}-{member}", name, member, 0, 1, version, status, run, verdict)
     call(database, "close_group", group=name, state=GroupState.SCORING)
-    scores = [Score(f"{name}-{member}", [total]) for member, total in enumerate(returns)]
-    call(database, "score_group", group=name, number=number, state=state, scores=scores)
+    scores = [Rewards(f"{name}-{member}", [total]) for member, total in enumerate(returns)]
+    call(database, "score_group", group=name, number=number, state=state, rewards=scores)
 
 
 def prune(database: Database, name: str) -> None:

@@ -19,7 +19,7 @@ from turnwise.store import recent_groups
 from turnwise.store.database import Database, open_database
 from turnwise.store.database_errors import retried
 from turnwise.store.errors import StoreUnavailable
-from turnwise.store.operations import Score
+from turnwise.store.operations import Rewards
 from turnwise.store.recent_groups import RecentGroups
 from turnwise.store.run_store import RunStore
 from turnwise.store.schema import run
@@ -125,8 +125,8 @@ def test_a_group_that_was_scored_is_leased_without_reading_its_steps_again(close
         scorer, fresh = (RunStore("r", closed, StoreClient(reads_only)) for _ in range(2))
         await scorer.load(["a", "b"])
         for number, name in enumerate(("a", "b")):
-            scores = [Score(f"{name}/{member}", [1.0, float(member)], []) for member in range(2)]
-            call(closed, "score_group", group=name, number=number, state=GroupState.READY, scores=scores)
+            scores = [Rewards(f"{name}/{member}", [1.0, float(member)], []) for member in range(2)]
+            call(closed, "score_group", group=name, number=number, state=GroupState.READY, rewards=scores)
         call(closed, "lease_groups", run="r", owner="r/1", count=2, timeout_s=60.0)
         read = tables_read(closed)
         kept = await scorer.load_scored(["a", "b"])

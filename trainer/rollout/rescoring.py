@@ -17,8 +17,8 @@ from ...records import SCORED_STATUSES, Group
 from ...store import queries
 from ...store.database import Database
 from ...store.errors import Pruned
-from ...store.operations import Score, add_rewards, create_reward_set
-from ...store.queries.reward_sets import Returns
+from ...store.operations import Rewards, add_rewards, create_reward_set
+from ...store.queries.rewards import Returns
 from ...store.writing.client import StoreClient
 from ...store.writing.commit_queue import CommitQueue
 from ..algorithms.registry import component_name
@@ -86,7 +86,7 @@ class _Tally:
     unscored: int = 0
     last_error: str = ""
 
-    def add(self, scores: Sequence[Score]) -> None:
+    def add(self, scores: Sequence[Rewards]) -> None:
         missing = [one for one in scores if one.rewards is None]
         self.scored += len(scores) - len(missing)
         self.unscored += len(missing)
@@ -181,7 +181,7 @@ class _Rescoring:
         async def work(waiting: Iterator[tuple[str, list[str]]]) -> None:
             for group, members in waiting:
                 scores = await self._scores(group, set(members))
-                await client.commit(add_rewards.bind(reward_set=self._set_no, scores=scores))
+                await client.commit(add_rewards.bind(reward_set=self._set_no, rewards=scores))
                 self._tally.add(scores)
                 on_progress(next(done), len(groups))
 
@@ -191,14 +191,14 @@ class _Rescoring:
         finally:
             await asyncio.to_thread(writer.close)
 
-    async def _scores(self, name: str, members: Collection[str]) -> list[Score]:
+    async def _scores(self, name: str, members: Collection[str]) -> list[Rewards]:
         """Return the scores of ``members`` of a group."""
         reward = self._reward
         texts = reward.needs_texts
         try:
             (group,) = await asyncio.to_thread(queries.load_groups, self._database, [name], texts=texts)
         except Pruned as error:
-            return [Score(one, None, [{"error": str(error)}]) for one in members]
+            return [Rewards(one, None, [{"error": str(error)}]) for one in members]
         finished = [one for one in group.trajectories if one.status in SCORED_STATUSES]
         passed = [one for one in finished if one.id in members] if reward.independent else finished
         try:
@@ -206,10 +206,10 @@ class _Rescoring:
                 scores = await in_thread(lambda: self._shaped(replace(group, trajectories=tuple(passed))))
         except TimeoutError:
             reason = f"`{component_name(type(reward))}` took longer than {self._timeout_s:g} s"
-            scores = [Score(one.id, None, [{"error": reason}]) for one in passed]
+            scores = [Rewards(one.id, None, [{"error": reason}]) for one in passed]
         return [one for one in scores if one.trajectory in members]
 
-    def _shaped(self, group: Group) -> list[Score]:
+    def _shaped(self, group: Group) -> list[Rewards]:
         with self._reward.calling("__call__"):
             _, scores = shape(group, [self._reward])
         return scores

@@ -45,7 +45,7 @@ class Scorer:
             scoring = await self._scoring(group)
         async with self._order:
             number, self._next_number = self._next_number, self._next_number + 1
-            await self._store.score_group(group, number, scoring.state, scoring.reason, scoring.scores)
+            await self._store.score_group(group, number, scoring.state, scoring.reason, scoring.rewards)
             failpoint("group_scored")
             self._config.observe(number, scoring.scored)
         return scoring.state, scoring.reason

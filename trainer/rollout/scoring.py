@@ -10,7 +10,7 @@ from typing import Any
 
 from ...errors import TurnwiseError
 from ...records import SCORED_STATUSES, Group, GroupState, ScoredGroup, Trajectory, failed_by_policy
-from ...store.operations import Score
+from ...store.operations import Rewards
 from ..algorithms.filters.groups.base import GroupFilter
 from ..algorithms.groups import PerTurn, Shaped
 from ..algorithms.registry import component_name
@@ -25,7 +25,7 @@ class Scoring:
     """The result of scoring a group."""
 
     scored: ScoredGroup
-    scores: Sequence[Score]
+    rewards: Sequence[Rewards]
     """The scores to store: one per member that a shaper read; none in a run without shapers."""
     state: GroupState
     """``ready``, ``filtered`` or ``failed``."""
@@ -55,12 +55,12 @@ def score(group: Group, shapers: Sequence[RewardShaper], filters: Sequence[Group
 def unscored(group: Group, error: str) -> Scoring:
     """Return the scoring of a group that could not be scored because of ``error``: it fails, without a member."""
     finished = [one for one in group.trajectories if one.status in SCORED_STATUSES]
-    scores = [Score(one.id, None, [{"error": error}]) for one in finished]
+    scores = [Rewards(one.id, None, [{"error": error}]) for one in finished]
     scored = ScoredGroup(replace(group, trajectories=()), (), len(finished), failed_by_policy(group.trajectories))
     return Scoring(scored, scores, GroupState.FAILED, error)
 
 
-def shape(group: Group, shapers: Sequence[RewardShaper]) -> tuple[ScoredGroup, list[Score]]:
+def shape(group: Group, shapers: Sequence[RewardShaper]) -> tuple[ScoredGroup, list[Rewards]]:
     """Apply the shapers in order to the environment's rewards of a closed group, without its failed members.
 
     Returns:
@@ -83,7 +83,7 @@ def shape(group: Group, shapers: Sequence[RewardShaper]) -> tuple[ScoredGroup, l
         group = replace(group, trajectories=[one for one, _ in kept])
         rewards = [turns for _, turns in kept]
     shaped = {one.id: turns for one, turns in zip(group.trajectories, rewards, strict=True)}
-    scores = [Score(one.id, shaped.get(one.id), verdicts[one.id]) for one in complete.trajectories] if shapers else []
+    scores = [Rewards(one.id, shaped.get(one.id), verdicts[one.id]) for one in complete.trajectories] if shapers else []
     return ScoredGroup(group, rewards, len(complete.trajectories) - len(group.trajectories), failed), scores
 
 
@@ -112,7 +112,7 @@ def _few_survivors(group: Group, count: int) -> str:
     return f"{count} of {group.size} members survived; {errors[-1] if errors else ''}"
 
 
-def _few_scores(scores: Sequence[Score]) -> str:
+def _few_scores(scores: Sequence[Rewards]) -> str:
     missing = [one for one in scores if one.rewards is None]
     errors = [str(verdict["error"]) for one in missing for verdict in one.verdicts if "error" in verdict]
     kept = len(scores) - len(missing)

@@ -41,7 +41,7 @@ from .search import search
 
 if TYPE_CHECKING:
     from ....store.database import Database
-    from ....store.queries.scores import StoredScore
+    from ....store.operations import Rewards
 
 app = typer.Typer(help="The episodes of a store.", no_args_is_help=True)
 app.command("search")(search)
@@ -97,8 +97,8 @@ def list_trajectories(
             if run is None:
                 raise RunMissing("`--rewards` needs `--run`: a reward set belongs to one run")
             stored = queries.reward_set(conn, run, rewards)
-            scores = queries.rewards_in(conn, stored.no, [row["id"] for row in rows])
-            rows = [{**row, "total": _total(scores.get(row["id"]))} for row in rows]
+            entries = queries.rewards_of(conn, [row["id"] for row in rows], stored.no)
+            rows = [{**row, "total": _total(entries.get(row["id"]))} for row in rows]
     if as_json:
         print_json(rows)
         return
@@ -123,31 +123,29 @@ def show(
         Path | None, typer.Option("--images", metavar="FOLDER", help="Write the stored images to this folder.")
     ] = None,
     rewards: Annotated[
-        str | None, typer.Option("--rewards", metavar="NAME", help="The scores of this reward set of its run.")
+        str | None, typer.Option("--rewards", metavar="NAME", help="The rewards of this reward set of its run.")
     ] = None,
     store: Store = DEFAULT_STORE,
     as_json: Json = False,
 ) -> None:
     """Show one trajectory, turn by turn: observation, action and reward, and what the reward shapers made of it."""
     from ....store import queries
+    from ....store.schema import OWN
 
     with open_store(store) as database:
         found = queries.load_trajectory(database, trajectory)
         last = queries.final_observation(database, trajectory)
         with database.read() as conn:
             group = queries.group_of(conn, trajectory)
-            if rewards is None:
-                score = queries.score_of(conn, trajectory)
-            else:
-                stored = queries.reward_set(conn, found.run, rewards)
-                score = queries.rewards_in(conn, stored.no, [trajectory]).get(trajectory)
+            chosen = OWN if rewards is None else queries.reward_set(conn, found.run, rewards).no
+            shaped = queries.rewards_of(conn, [trajectory], chosen).get(trajectory)
         written = _write_images(database, found, images) if images else None
     if as_json:
         whole = found if tokens else replace(found, messages=())
-        parts = {"task": group.task, "horizon": group.horizon, "final_observation": last, "score": score}
+        parts = {"task": group.task, "horizon": group.horizon, "final_observation": last, "rewards": shaped}
         print_json({**jsonable(whole), **parts})
     else:
-        _print_turns(found, group.task, last, score)
+        _print_turns(found, group.task, last, shaped)
     if written is not None:
         message = (
             f"images written to {sanitize(str(images))}: {written}" if written else "the trajectory has no stored image"
@@ -238,7 +236,7 @@ def branch(
         raise typer.Exit(1)
 
 
-def _print_turns(found: Trajectory, task: Task, last: str | None, score: "StoredScore | None") -> None:
+def _print_turns(found: Trajectory, task: Task, last: str | None, shaped: "Rewards | None") -> None:
     fields = {"id": found.id, "run": found.run, "group": f"{found.group}, member {found.member}"}
     if found.branched_from is not None:
         fields["branch"] = f"of {found.branched_from}, from step {found.branched_at}"
@@ -246,18 +244,18 @@ def _print_turns(found: Trajectory, task: Task, last: str | None, score: "Stored
     fields |= {"status": found.status.value, "success": str(found.success), "reward": f"{found.reward:g}"}
     # The environment chooses the names of its extras; the prefix keeps them apart from turnwise's own lines.
     fields |= {f"extras.{name}": str(value) for name, value in found.extras.items()}
-    fields |= _score_fields(score) if score is not None else {}
+    fields |= _reward_fields(shaped) if shaped is not None else {}
     ended = {"error": found.error, "stop_reason": found.stop_reason}
     print_fields({**fields, **{name: text for name, text in ended.items() if text}})
     out = console()
     gutter = "   " + GUTTER
-    shaped = score.rewards if score is not None else None
+    turns = shaped.rewards if shaped is not None else None
     for step in found.steps:
         out.print()
         print_text(f"{step.index}  {step.observation}", gutter)
         _print_images(step.images)
         invalid = "  (the environment failed)" if step.failed else "" if step.action_valid else "  (invalid)"
-        verdict = _change(step, shaped) + invalid
+        verdict = _change(step, turns) + invalid
         print_text(f"   > {step.action}  {step.reward:+g}{verdict}", gutter)
     if last is not None:
         out.print()
@@ -270,17 +268,17 @@ def _print_images(images: Sequence[str]) -> None:
         console().print(f"   [screenshot {image[:6]}…]")
 
 
-def _total(score: "StoredScore | None") -> float | None:
+def _total(shaped: "Rewards | None") -> float | None:
     """Return the return in a reward set; None without rewards there."""
-    return None if score is None or score.rewards is None else float(sum(score.rewards))
+    return None if shaped is None or shaped.rewards is None else float(sum(shaped.rewards))
 
 
-def _score_fields(score: "StoredScore") -> dict[str, str]:
+def _reward_fields(shaped: "Rewards") -> dict[str, str]:
     """Return the shaped return and the verdicts; the prefix keeps the names in a verdict apart from other lines."""
-    total = "none" if score.rewards is None else f"{sum(score.rewards):g}"
+    total = "none" if shaped.rewards is None else f"{sum(shaped.rewards):g}"
     verdicts = {
         f"verdict.{index}.{name}": str(value)
-        for index, verdict in enumerate(score.verdicts)
+        for index, verdict in enumerate(shaped.verdicts)
         for name, value in verdict.items()
     }
     return {"shaped": total, **verdicts}

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from ...database import Database
 from .contents import check_contents
 from .counts import check_counts
-from .digests import check_batches, check_rows, check_scores, check_trajectories
+from .digests import check_batches, check_rewards, check_rows, check_trajectories
 from .finding import Finding, Progress
 from .messages import check_messages
 from .references import check_references
@@ -15,7 +15,7 @@ from .vocabularies import check_vocabularies
 CHECKS = (
     check_rows,
     check_trajectories,
-    check_scores,
+    check_rewards,
     check_batches,
     check_counts,
     check_vocabularies,

@@ -1,4 +1,4 @@
-"""The digests of trajectories, scores and batches against the stored rows."""
+"""The digests of trajectories, rewards and batches against the stored rows."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -11,8 +11,7 @@ from ...content.digests import content_digest, partial_turn_digest, step_digest
 from ...content.head_digest import GROUP_COLUMNS, head_digest
 from ...content.seals import SEALED, seal
 from ...operations.acknowledge import batch_digest
-from ...operations.reward_sets import reward_digest
-from ...operations.scores import score_digest
+from ...operations.rewards import reward_digest
 from ...schema import (
     batch_group,
     batch_item,
@@ -20,7 +19,6 @@ from ...schema import (
     partial_turn,
     reward,
     rollout_group,
-    score,
     step,
     step_image,
     task,
@@ -113,13 +111,9 @@ def check_rows(conn: Connection, progress: Progress) -> Iterator[Finding]:
                 yield Finding(table.name, name_of(row, table), "digest", f"one of {', '.join(columns)} was altered")
 
 
-def check_scores(conn: Connection, progress: Progress) -> Iterator[Finding]:
-    """Yield a finding per row of ``score`` and ``reward`` that differs from its digest."""
-    progress("scores", 0, 0)
-    for row in streamed(conn, select(score)):
-        if row.digest != score_digest(row._mapping):
-            problem = "the rewards or verdicts were altered"
-            yield Finding(score.name, f"trajectory_no={row.trajectory_no}", "digest", problem)
+def check_rewards(conn: Connection, progress: Progress) -> Iterator[Finding]:
+    """Yield a finding per row of ``reward`` that differs from its digest."""
+    progress("rewards", 0, 0)
     for row in streamed(conn, select(reward)):
         if row.digest != reward_digest(row._mapping):
             yield Finding(reward.name, name_of(row, reward), "digest", "the rewards or verdicts were altered")

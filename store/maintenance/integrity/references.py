@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Column, ColumnElement, Connection, Select, Table, and_, exists, false, select
 
-from ...schema import blob, metadata, partial_turn, run, step, step_image, trajectory
+from ...schema import OWN, blob, metadata, partial_turn, reward, reward_set, run, step, step_image, trajectory
 from ..garbage import REFERENCES
 from .finding import Finding, Progress, findings, key_columns
 
@@ -47,6 +47,7 @@ def references() -> tuple[Reference, ...]:
         if "run_no" in table.c and not table.c.run_no.foreign_keys
     ]
     undeclared.append(_inside(step_image, "step_idx", step)._replace(unless=_IS_FINAL_IMAGE))
+    undeclared.append(Reference(reward, (reward.c.set_no,), (reward_set.c.no,), unless=reward.c.set_no == OWN))
     undeclared += [Reference(c.table, (c,), (blob.c.hash,)) for c in REFERENCES if not c.foreign_keys]
     return (*declared, *undeclared)
 

@@ -11,6 +11,7 @@ from sqlalchemy import Column, ColumnElement, Connection, Table, and_, exists, f
 from ....records import GroupState, Status
 from ...content.blobs import MESSAGES, PNG, TEXT
 from ...schema import (
+    OWN,
     batch_group,
     batch_item,
     blob,
@@ -22,7 +23,6 @@ from ...schema import (
     reward_set,
     rollout_group,
     run,
-    score,
     step,
     task,
     train_batch,
@@ -64,6 +64,7 @@ def _in(column: Column[Any], *states: GroupState) -> ColumnElement[bool]:
     return column.in_([state.value for state in states])
 
 
+_OWN = and_(reward.c.trajectory_no == trajectory.c.no, reward.c.set_no == OWN)
 _OF_GROUP = trajectory.c.group_no == rollout_group.c.no
 _HAS_OBSERVATION = or_(step.c.observation.is_not(None), step.c.observation_blob.is_not(None))
 _HAS_MESSAGES, _IS_SAID = (
@@ -132,18 +133,18 @@ _QUEUE = [
     ),
     Rule(
         rollout_group.c.score_no,
-        "a group whose trajectories have scores has a number of its scoring",
+        "a group whose trajectories have own rewards has a number of its scoring",
         and_(
             rollout_group.c.score_no.is_(None),
-            _any(_OF_GROUP, score.c.trajectory_no == trajectory.c.no),
+            _any(_OF_GROUP, _OWN),
         ),
     ),
     Rule(
-        rollout_group.c.n_scores,
-        "a group has as many scores as its scoring stored",
-        func.coalesce(rollout_group.c.n_scores, 0)
+        rollout_group.c.n_rewards,
+        "a group has own rewards of as many members as its scoring stored",
+        func.coalesce(rollout_group.c.n_rewards, 0)
         != select(func.count())
-        .select_from(score.join(trajectory, trajectory.c.no == score.c.trajectory_no))
+        .select_from(reward.join(trajectory, _OWN))
         .where(_OF_GROUP)
         .correlate(rollout_group)
         .scalar_subquery(),

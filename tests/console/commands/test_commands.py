@@ -57,8 +57,8 @@ def test_shaped_rewards_and_verdicts_are_shown(turnwise: Turnwise, store: str) -
     database = open_database(store)
     with database.transaction() as tx:
         operations.close_group(tx, group="g1", state=GroupState.SCORING)
-        scores = [operations.Score("t0", [0.5], [verdict]), operations.Score("t1", None, [{"error": "no answer"}])]
-        operations.score_group(tx, group="g1", number=0, state=GroupState.FAILED, scores=scores)
+        scores = [operations.Rewards("t0", [0.5], [verdict]), operations.Rewards("t1", None, [{"error": "no answer"}])]
+        operations.score_group(tx, group="g1", number=0, state=GroupState.FAILED, rewards=scores)
     database.close()
     lines = turnwise("trajectories", "show", "t0", "--store", store).out.splitlines()
     assert {"shaped": "0.5", "verdict.0.reward": "llm_judge", "verdict.0.score": "0.75"}.items() <= {
@@ -67,7 +67,7 @@ def test_shaped_rewards_and_verdicts_are_shown(turnwise: Turnwise, store: str) -
     assert any(line.endswith("(shaped +0.5)  (invalid)") for line in lines)
     assert "shaped" not in turnwise("trajectories", "show", "t1", "--store", store).out.replace("shaped", "", 1)
     shown = json.loads(turnwise("trajectories", "show", "t0", "--json", "--store", store).out)
-    assert shown["score"] == {"rewards": [0.5], "verdicts": [verdict]}
+    assert shown["rewards"] == {"trajectory": "t0", "rewards": [0.5], "verdicts": [verdict]}
 
 
 def test_text_of_a_world_or_agent_cannot_pose_as_a_line_of_turnwise(turnwise: Turnwise, store: str) -> None:

@@ -10,8 +10,8 @@ from turnwise.store.content.blobs import PNG, NewBlob, digest
 from turnwise.store.content.rows import rows_of
 from turnwise.store.database import Database
 from turnwise.store.maintenance.search_index import update_index
-from turnwise.store.operations import BatchItem, Score
-from turnwise.store.operations.reward_sets import create_reward_set
+from turnwise.store.operations import BatchItem, Rewards
+from turnwise.store.operations.rewards import create_reward_set
 from turnwise.store.schema import step
 from turnwise.tests.store.content.sealing import reseal
 from turnwise.tests.store.making import (
@@ -67,7 +67,7 @@ def populate(database: Database) -> None:
     call(database, "open_group", group=group("empty"))
     with database.transaction() as tx:
         judged = create_reward_set(tx, run="r", name="judge", component="llm_judge", options={"model": "m"})
-    call(database, "add_rewards", reward_set=judged, scores=[Score("b-0", [0.5], [{"score": 0.5}])])
+    call(database, "add_rewards", reward_set=judged, rewards=[Rewards("b-0", [0.5], [{"score": 0.5}])])
     _play_another_run(database)
     _tell_turns_apart(database)
     assert update_index(database)
@@ -83,7 +83,7 @@ def _play_another_run(database: Database) -> None:
     play_group(database, "s-ready", version=1, run="s")
     with database.transaction() as tx:
         judged = create_reward_set(tx, run="s", name="judge", component="llm_judge", options={"model": "m"})
-    call(database, "add_rewards", reward_set=judged, scores=[Score("s-scored-0", [0.25], [{"score": 0.25}])])
+    call(database, "add_rewards", reward_set=judged, rewards=[Rewards("s-scored-0", [0.25], [{"score": 0.25}])])
     call(database, "finish_run", run="s", status="stopped", error="stopped by hand")
 
 

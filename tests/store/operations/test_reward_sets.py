@@ -6,8 +6,8 @@ from turnwise.records import GroupState, Status
 from turnwise.store import queries
 from turnwise.store.database import Database
 from turnwise.store.errors import NotFound, StepCorrupt, StoreConflict
-from turnwise.store.operations import Score, create_reward_set
-from turnwise.store.queries.reward_sets import Returns
+from turnwise.store.operations import Rewards, create_reward_set
+from turnwise.store.queries.rewards import Returns
 from turnwise.store.schema import reward
 from turnwise.tests.store.making import call, contents, create_run, group, play, play_group, play_scored, start
 
@@ -47,15 +47,15 @@ def test_rewards_are_kept_and_only_a_missing_score_is_replaced(database: Databas
     play_scored(database, "g", 0, [0.0, 1.0])
     number = make(database)
     old = {name: rows for name, rows in contents(database, without=COUNT).items() if name != "reward"}
-    first = [Score("g-0", [2.0], [{"why": "right"}]), Score("g-1", None, [{"error": "no answer"}])]
-    call(database, "add_rewards", reward_set=number, scores=first)
+    first = [Rewards("g-0", [2.0], [{"why": "right"}]), Rewards("g-1", None, [{"error": "no answer"}])]
+    call(database, "add_rewards", reward_set=number, rewards=first)
     with database.read() as conn:
         assert queries.not_in_set(conn, "r", number) == [("g", ["g-1"])]
         assert queries.returns_in(conn, number) == [Returns("g", 0.0, 2.0)]
-    call(database, "add_rewards", reward_set=number, scores=[Score("g-0", [7.0]), Score("g-1", [5.0])])
-    call(database, "add_rewards", reward_set=number, scores=[Score("g-1", None)])
+    call(database, "add_rewards", reward_set=number, rewards=[Rewards("g-0", [7.0]), Rewards("g-1", [5.0])])
+    call(database, "add_rewards", reward_set=number, rewards=[Rewards("g-1", None)])
     with database.read() as conn:
-        found = queries.rewards_in(conn, number, ["g-0", "g-1", "absent"])
+        found = queries.rewards_of(conn, ["g-0", "g-1", "absent"], number)
         assert {name: (one.rewards, one.verdicts) for name, one in found.items()} == {
             "g-0": ([2.0], [{"why": "right"}]),
             "g-1": ([5.0], []),
@@ -63,20 +63,20 @@ def test_rewards_are_kept_and_only_a_missing_score_is_replaced(database: Databas
         assert queries.not_in_set(conn, "r", number) == []
     assert {name: rows for name, rows in contents(database, without=COUNT).items() if name != "reward"} == old
     with pytest.raises(NotFound, match="no trajectory absent"):
-        call(database, "add_rewards", reward_set=number, scores=[Score("absent", [1.0])])
+        call(database, "add_rewards", reward_set=number, rewards=[Rewards("absent", [1.0])])
 
 
 def test_an_altered_score_is_found(database: Database) -> None:
     start(database)
     play_scored(database, "g", 0, [0.0, 1.0])
     number = make(database)
-    call(database, "add_rewards", reward_set=number, scores=[Score("g-0", [2.0]), Score("g-1", [3.0])])
+    call(database, "add_rewards", reward_set=number, rewards=[Rewards("g-0", [2.0]), Rewards("g-1", [3.0])])
     with database.transaction() as tx:
         tx.conn.execute(update(reward).where(reward.c.total == 2.0).values(rewards=[9.0]))
     with database.read() as conn:
-        assert queries.rewards_in(conn, number, ["g-1"])["g-1"].rewards == [3.0]
-        with pytest.raises(StepCorrupt, match="trajectory g-0: its score in a reward set was altered"):
-            queries.rewards_in(conn, number, ["g-0", "g-1"])
+        assert queries.rewards_of(conn, ["g-1"], number)["g-1"].rewards == [3.0]
+        with pytest.raises(StepCorrupt, match="trajectory g-0: its stored rewards were altered"):
+            queries.rewards_of(conn, ["g-0", "g-1"], number)
 
 
 def test_only_ended_trajectories_of_closed_surviving_groups_can_be_scored(database: Database) -> None:
@@ -109,12 +109,12 @@ def test_groups_are_loaded_with_the_rewards_of_a_set(database: Database) -> None
     start(database)
     play_scored(database, "g", 0, [0.0, 1.0, 1.0])
     number = make(database)
-    call(database, "add_rewards", reward_set=number, scores=[Score("g-0", [3.0]), Score("g-1", None)])
+    call(database, "add_rewards", reward_set=number, rewards=[Rewards("g-0", [3.0]), Rewards("g-1", None)])
     with database.read() as conn:
         stored = queries.reward_set(conn, "r", "strict")
     with pytest.raises(NotFound, match="trajectory g-2 has no score in the reward set `strict`: run `turnwise score r"):
-        queries.load_in_set(database, ["g"], stored, texts=False)
-    call(database, "add_rewards", reward_set=number, scores=[Score("g-2", [4.0])])
-    (scored,) = queries.load_in_set(database, ["g"], stored, texts=False)
+        queries.load_scored(database, ["g"], rewards=stored)
+    call(database, "add_rewards", reward_set=number, rewards=[Rewards("g-2", [4.0])])
+    (scored,) = queries.load_scored(database, ["g"], rewards=stored)
     assert [one.id for one in scored.group.trajectories] == ["g-0", "g-2"]
     assert (scored.rewards, scored.unscored) == ([[3.0], [4.0]], 1)

@@ -14,7 +14,7 @@ from sqlalchemy import func, select
 from turnwise.records import SCORED_STATUSES, GroupState, Status
 from turnwise.store.database import Database, open_database
 from turnwise.store.maintenance.integrity import check_store
-from turnwise.store.operations import BatchItem, Score
+from turnwise.store.operations import BatchItem, Rewards
 from turnwise.store.queries import accounting, double_consumed, group_counts, latest_checkpoint, versions
 from turnwise.store.schema import batch_item, step
 from turnwise.store.schema import trajectory as heads
@@ -135,8 +135,8 @@ class Machine(RuleBasedStateMachine):
     def score(self, data: st.DataObject, state: GroupState) -> None:
         name = data.draw(st.sampled_from(self.in_state(GroupState.SCORING)))
         members = [i for i, e in self.episodes.items() if e.group == name and e.status in SCORED_STATUSES]
-        scores = [Score(one, [0.5] * len(self.episodes[one].sampled_by)) for one in members]
-        self.do("score_group", group=name, number=self.scorings, state=state, scores=scores)
+        scores = [Rewards(one, [0.5] * len(self.episodes[one].sampled_by)) for one in members]
+        self.do("score_group", group=name, number=self.scorings, state=state, rewards=scores)
         self.scorings += 1
         self.groups[name] = state
 

@@ -19,7 +19,7 @@ from turnwise.store.content.written import Written
 from turnwise.store.database import Database, open_database
 from turnwise.store.errors import Fenced, NotFound, StoreError
 from turnwise.store.maintenance.integrity import check_store
-from turnwise.store.operations import BatchItem, Score
+from turnwise.store.operations import BatchItem, Rewards
 from turnwise.store.queries import latest_checkpoint, next_group, next_scoring, versions
 from turnwise.store.queries.load import HEADS
 from turnwise.store.queries.verification import verify_rows
@@ -233,9 +233,9 @@ class Machine(RuleBasedStateMachine):
     def score(self, data: st.DataObject, who: int) -> None:
         if waiting := self.groups(GroupState.SCORING):
             name = data.draw(st.sampled_from(waiting))
-            scores = [Score(one, [0.5]) for one in self.survivors([name])]
+            scores = [Rewards(one, [0.5]) for one in self.survivors([name])]
             number = self.read(lambda conn: next_scoring(conn, "r"))
-            self.drive(who, "score_group", group=name, number=number, state=GroupState.READY, scores=scores)
+            self.drive(who, "score_group", group=name, number=number, state=GroupState.READY, rewards=scores)
 
     def survivors(self, names: Iterable[str]) -> list[str]:
         which = (

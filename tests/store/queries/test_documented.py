@@ -11,7 +11,7 @@ from sqlalchemy import text
 from turnwise.records import GroupState, Status
 from turnwise.store.content.blobs import INLINE_BYTES, PNG, TEXT, NewBlob
 from turnwise.store.database import Database
-from turnwise.store.operations import BatchItem, Score, create_reward_set
+from turnwise.store.operations import BatchItem, Rewards, create_reward_set
 from turnwise.tests.store.making import call, create_run, group, play, play_scored, train
 
 RUN = "quickstart"
@@ -48,8 +48,12 @@ def filled(database: Database) -> Database:
         number = create_reward_set(tx, run=RUN, name="strict", component="checker", options={})
         contents = [NewBlob.of(b"x" * (INLINE_BYTES + 1), PNG), NewBlob.of(b"t" * 100, TEXT)]
         tx.blobs.insert(tx.conn, {one.hash: one for one in contents}, tx.now)
-    scores = [Score(f"{RUN}:0-0", [1.5], [VERDICT]), Score(f"{RUN}:0-1", [-1.0], []), Score(f"{RUN}:1-0", None, [])]
-    call(database, "add_rewards", reward_set=number, scores=scores)
+    scores = [
+        Rewards(f"{RUN}:0-0", [1.5], [VERDICT]),
+        Rewards(f"{RUN}:0-1", [-1.0], []),
+        Rewards(f"{RUN}:1-0", None, []),
+    ]
+    call(database, "add_rewards", reward_set=number, rewards=scores)
     return database
 
 

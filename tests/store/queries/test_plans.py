@@ -11,7 +11,7 @@ from turnwise.store import operations, queries
 from turnwise.store.database import Database
 from turnwise.store.errors import NotFound
 from turnwise.store.operations.steps import Append, append
-from turnwise.store.queries import replayable, reuse, scores
+from turnwise.store.queries import replayable, reuse, rewards
 from turnwise.store.schema import batch_item, rollout_group
 from turnwise.store.schema import trajectory as trajectory_table
 from turnwise.tests.store.making import call, create_run, group, items, trajectory, turn
@@ -24,7 +24,6 @@ GROWING = {
     "step_image",
     "message_image",
     "blob",
-    "score",
     "reward",
 } | {
     "batch_group",
@@ -64,11 +63,11 @@ def fill(database: Database) -> None:
             for one in members:
                 operations.finish_trajectory(tx, trajectory=one, status=Status.COMPLETED, reward=1.0)
             operations.close_group(tx, group=name, state=SCORING)
-            each = [operations.Score(one, [0.5, 0.5]) for one in members]
-            operations.score_group(tx, group=name, number=number, state=READY, scores=each)
+            each = [operations.Rewards(one, [0.5, 0.5]) for one in members]
+            operations.score_group(tx, group=name, number=number, state=READY, rewards=each)
         kept = operations.create_reward_set(tx, run="r", name="judged", component="judge", options={})
-        again = [operations.Score(f"{name}-{member}", [0.1, 0.2]) for name in names for member in range(2)]
-        operations.add_rewards(tx, reward_set=kept, scores=again)
+        again = [operations.Rewards(f"{name}-{member}", [0.1, 0.2]) for name in names for member in range(2)]
+        operations.add_rewards(tx, reward_set=kept, rewards=again)
         operations.open_group(tx, group=group("open"))
         operations.start_trajectory(tx, trajectory=trajectory("running", "open"))
     for number in range(GROUPS // 4):
@@ -229,7 +228,7 @@ def reads(database: Database) -> dict[str, Callable[[Connection], object]]:
         "run_row": lambda conn: queries.run_row(conn, run),
         "run_totals": lambda conn: queries.run_totals(conn, run),
         "run_uid": lambda conn: queries.run_uid(conn, run),
-        "score_of": lambda conn: queries.score_of(conn, one),
+        "rewards_of": lambda conn: queries.rewards_of(conn, [one]),
         "scored_from": lambda conn: queries.scored_from(conn, run, 2),
         "status_counts": lambda conn: queries.status_counts(conn, run),
         "unscored_groups": lambda conn: queries.unscored_groups(conn, run),
@@ -244,16 +243,14 @@ def reads(database: Database) -> dict[str, Callable[[Connection], object]]:
         "groups_of": lambda conn: reuse.groups_of(conn, [one]),
         "surviving_groups": lambda conn: reuse.surviving_groups(conn, run, [of]),
         "surviving_trajectories": lambda conn: reuse.surviving_trajectories(conn, run, [one]),
-        "load_scored_trajectories": lambda _: scores.load_scored_trajectories(database, [one], texts=True),
+        "load_scored_trajectories": lambda _: rewards.load_scored_trajectories(database, [one], texts=True),
         "not_found": lambda conn: _unknown(conn),
         "reused_groups": lambda conn: queries.reused_groups(conn, run),
         "reward_sets": lambda conn: queries.reward_sets(conn, run),
         "reward_set": lambda conn: queries.reward_set(conn, run, stored.name),
-        "rewards_in": lambda conn: queries.rewards_in(conn, stored.no, [one]),
         "returns_in": lambda conn: queries.returns_in(conn, stored.no),
         "not_in_set": lambda conn: queries.not_in_set(conn, run, stored.no),
         "scorable": lambda conn: queries.scorable(conn, run),
-        "load_in_set": lambda _: queries.load_in_set(database, [of], stored, texts=True),
     }
 
 

@@ -37,7 +37,8 @@ def test_a_file_per_slot_trains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         result = await updated(stage, config, tmp_path / "model")
         with stage.database.read() as conn:
             consumed = [row["trajectory_id"] for row in queries.batch_items(conn, "r", 1)]
-            scores = [score for one in consumed if (score := queries.score_of(conn, one))]
+            rewards = queries.rewards_of(conn, consumed)
+            scores = [rewards[one] for one in consumed if one in rewards]
         assert len(consumed) == len(scores) == 6, "members of each group, by the group size"
         stored = [queries.load_trajectory(stage.database, one) for one in consumed]
         assert {one.extras["loss_weight"] for one in stored} == {WEIGHT}, "by the rollout controller"

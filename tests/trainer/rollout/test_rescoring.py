@@ -13,7 +13,7 @@ from turnwise.records import Group
 from turnwise.store import queries
 from turnwise.store.database import Database, open_database
 from turnwise.store.errors import StoreConflict
-from turnwise.store.queries.reward_sets import Returns
+from turnwise.store.queries.rewards import Returns
 from turnwise.tests.store.making import contents, play_scored, prune, sqlite_store, start
 from turnwise.trainer.algorithms.groups import PerTurn, Shaped
 from turnwise.trainer.algorithms.rewards.base import RewardShaper

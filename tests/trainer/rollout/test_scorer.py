@@ -100,9 +100,9 @@ def test_a_slow_judge_delays_no_update_and_its_verdicts_are_stored(tmp_path: Pat
             (scored,) = groups
             assert sorted(turns[-1] for turns in scored.rewards) == [1.0, 1.5]
             with stage.database.read() as conn:
-                stored = [queries.score_of(conn, one.id) for one in scored.group.trajectories]
-            assert [one.rewards for one in stored if one] == list(scored.rewards)
-            assert sorted(one.verdicts[0]["score"] for one in stored if one) == [0.0, 1.0]
+                stored = queries.rewards_of(conn, [one.id for one in scored.group.trajectories])
+            assert [stored[one.id].rewards for one in scored.group.trajectories] == list(scored.rewards)
+            assert sorted(one.verdicts[0]["score"] for one in stored.values()) == [0.0, 1.0]
             assert rollouts.tally[GroupState.FILTERED] == 0
             await rollouts.cancel()
             await runner.close()

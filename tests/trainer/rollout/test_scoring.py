@@ -42,8 +42,8 @@ def test_shapers_apply_in_order_and_the_second_sees_only_scored_members() -> Non
     assert result.scored.rewards == [[0, 12], [22]]
     assert [one.id for one in result.scored.group.trajectories] == ["g-0", "g-2"]
     assert (result.state, result.scored.unscored) == (GroupState.READY, 1)
-    assert [one.rewards for one in result.scores] == [[0, 12], None, [22]]
-    assert [[verdict["added"] for verdict in one.verdicts] for one in result.scores] == [
+    assert [one.rewards for one in result.rewards] == [[0, 12], None, [22]]
+    assert [[verdict["added"] for verdict in one.verdicts] for one in result.rewards] == [
         ["1.0", "10.0"],
         ["nan"],
         ["2.0", "20.0"],
@@ -63,7 +63,7 @@ def test_a_group_with_one_survivor_fails_without_a_call_of_a_shaper() -> None:
     failed = replace(group.trajectories[1], status=Status.ENV_ERROR, error="it broke")
     result = score(replace(group, trajectories=[group.trajectories[0], failed]), [Add(values=[])], [])
     assert result.reason == "1 of 2 members survived; env_error: it broke"
-    assert (result.state, result.scores, result.scored.rewards) == (GroupState.FAILED, (), [[1]])
+    assert (result.state, result.rewards, result.scored.rewards) == (GroupState.FAILED, (), [[1]])
 
 
 def test_a_group_with_one_score_fails() -> None:

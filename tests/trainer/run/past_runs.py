@@ -13,7 +13,7 @@ from turnwise.agents.tiny_model import new_model
 from turnwise.records import NO_VERSION, GroupState, Message, PolicyVersion, Role, Status
 from turnwise.store import queries
 from turnwise.store.content.rows import rows_of
-from turnwise.store.operations import Score
+from turnwise.store.operations import Rewards
 from turnwise.tests.agents.players import Stage, on_stage
 from turnwise.tests.store.making import call, group, records, trajectory
 from turnwise.tests.trainer.learner.train_samples import VOCABULARY
@@ -57,8 +57,8 @@ def play(stage: Stage, number: int, version: int) -> None:
             call(stage.database, "append", trajectory=one, rows=rows)
         call(stage.database, "finish_trajectory", trajectory=one, status=Status.COMPLETED, reward=0.0)
     call(stage.database, "close_group", group=name, state=GroupState.SCORING)
-    scores = [Score(f"{name}-{member}", [stream.random() for _ in range(TURNS)]) for member in range(MEMBERS)]
-    call(stage.database, "score_group", group=name, number=number, state=GroupState.READY, scores=scores)
+    scores = [Rewards(f"{name}-{member}", [stream.random() for _ in range(TURNS)]) for member in range(MEMBERS)]
+    call(stage.database, "score_group", group=name, number=number, state=GroupState.READY, rewards=scores)
 
 
 def _random(message: Message, version: int, stream: Random) -> Message:

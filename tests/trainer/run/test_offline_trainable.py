@@ -12,7 +12,7 @@ from turnwise.envs.errors import NotTrainable
 from turnwise.records import GroupState
 from turnwise.store import queries
 from turnwise.store.database import Database, open_database
-from turnwise.store.operations import OPERATIONS, Score
+from turnwise.store.operations import OPERATIONS, Rewards
 from turnwise.tests.envs.code.small_task import TOML, small_task
 from turnwise.tests.store.making import call, group, play, sqlite_store, start
 from turnwise.trainer.config.loading import parse_config
@@ -41,8 +41,8 @@ def store(tmp_path: Path) -> Iterator[Callable[..., Database]]:
         for member in ("g-0", "g-1"):
             play(database, member, "g", int(member[-1]), turns=1)
         call(database, "close_group", group="g", state=GroupState.SCORING)
-        scores = [Score("g-0", [0.0]), Score("g-1", [1.0])]
-        call(database, "score_group", group="g", number=0, state=GroupState.READY, scores=scores)
+        scores = [Rewards("g-0", [0.0]), Rewards("g-1", [1.0])]
+        call(database, "score_group", group="g", number=0, state=GroupState.READY, rewards=scores)
         return database
 
     yield make

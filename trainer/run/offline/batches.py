@@ -16,7 +16,7 @@ from ....store import queries
 from ....store.database import Database
 from ....store.database_errors import retried
 from ....store.errors import Pruned
-from ....store.queries.reward_sets import RewardSet
+from ....store.queries.rewards import RewardSet
 from ....store.run_lock import run_folder
 from ....store.run_store import RunStore
 from ...config.schema import RunConfig
@@ -54,9 +54,7 @@ class OfflineBatches:
         texts = any(one.needs_texts for _, one in config.components())
 
         def load(group: str) -> ScoredGroup:
-            if stored is None:
-                return queries.load_scored(database, [group], texts=texts)[0]
-            return queries.load_in_set(database, [group], stored, texts=texts)[0]
+            return queries.load_scored(database, [group], texts=texts, rewards=stored)[0]
 
         other = RunStore(source, database, context.store.client)
         trained = await context.store.reused_groups()

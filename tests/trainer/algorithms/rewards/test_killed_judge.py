@@ -83,4 +83,4 @@ def test_a_judge_that_is_killed_and_stays_away_gives_no_score() -> None:
     (one,) = found
     assert (one.state, one.scored.rewards, one.scored.unscored) == (GroupState.FAILED, [], 3)
     assert one.reason.startswith("0 of 3 members got a score; ")
-    assert [score.rewards for score in one.scores] == [None] * 3
+    assert [score.rewards for score in one.rewards] == [None] * 3

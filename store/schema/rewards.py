@@ -1,9 +1,12 @@
-"""Reward sets: other rewards of stored trajectories, next to those of ``score``."""
+"""Rewards of stored trajectories by sets: those that the run was trained with, and others under a name."""
 
-from sqlalchemy import Column, Float, ForeignKey, Index, Integer, Table, Text, UniqueConstraint
+from sqlalchemy import Column, Float, ForeignKey, Integer, Table, Text, UniqueConstraint
 
 from .base import Document, Number, OptionalDocument, metadata, number
 from .types import Hash, UtcDateTime
+
+OWN = 0
+"""The ``set_no`` of the rewards that a run was trained with. It has no row of ``reward_set``."""
 
 reward_set = Table(
     "reward_set",
@@ -22,12 +25,11 @@ reward_set = Table(
 reward = Table(
     "reward",
     metadata,
-    Column("set_no", Number, ForeignKey("reward_set.no"), primary_key=True, autoincrement=False),
+    Column("set_no", Number, primary_key=True, autoincrement=False),
     Column("trajectory_no", Number, ForeignKey("trajectory.no"), primary_key=True, autoincrement=False),
     Column("rewards", OptionalDocument),
     Column("verdicts", Document, nullable=False),
     Column("total", Float),
     Column("digest", Hash, nullable=False),
-    Index(None, "trajectory_no"),
     sqlite_with_rowid=False,
 )

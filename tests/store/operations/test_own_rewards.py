@@ -1,4 +1,4 @@
-"""Scores of a closed group: stored once, loaded with it, and kept or dropped by a resume."""
+"""The own rewards of a closed group: stored once, loaded with it, and kept or dropped by a resume."""
 
 import pytest
 from sqlalchemy import delete
@@ -7,15 +7,18 @@ from turnwise.store import queries
 from turnwise.store.database import Database
 from turnwise.store.errors import NotFound, StepCorrupt, StoreConflict
 from turnwise.store.maintenance.integrity import check_store
-from turnwise.store.operations import Score
-from turnwise.store.schema import score as score_table
+from turnwise.store.operations import Rewards
+from turnwise.store.schema import reward
 from turnwise.tests.store.making import call, contents, group, play, play_group, start, states, train
 
-SCORES = [Score("g-0", [0.5, 1.25], [{"reward": "judge", "score": 0.75}]), Score("g-1", None, [{"error": "no answer"}])]
+REWARDS = [
+    Rewards("g-0", [0.5, 1.25], [{"reward": "judge", "score": 0.75}]),
+    Rewards("g-1", None, [{"error": "no answer"}]),
+]
 
 
 def score(database: Database, name: str = "g", number: int = 0, state: GroupState = GroupState.READY) -> None:
-    call(database, "score_group", group=name, number=number, state=state, scores=SCORES if name == "g" else ())
+    call(database, "score_group", group=name, number=number, state=state, rewards=REWARDS if name == "g" else ())
 
 
 def test_a_group_is_loaded_with_its_stored_rewards_and_without_unscored_members(database: Database) -> None:
@@ -28,27 +31,25 @@ def test_a_group_is_loaded_with_its_stored_rewards_and_without_unscored_members(
     assert [one.id for one in scored.group.trajectories] == ["g-0"]
     assert (scored.rewards, scored.unscored) == ([[0.5, 1.25]], 1)
     with database.read() as conn:
-        stored, missing = queries.score_of(conn, "g-0"), queries.score_of(conn, "g-1")
+        found = queries.rewards_of(conn, ["g-0", "g-1"])
         assert queries.unscored_groups(conn, "r") == []
         assert (queries.next_scoring(conn, "r"), queries.scored_from(conn, "r", 0)) == (1, [(0, "g")])
-    assert stored is not None
-    assert stored.verdicts == [{"reward": "judge", "score": 0.75}]
-    assert missing is not None
-    assert missing.rewards is None
+    assert found["g-0"].verdicts == [{"reward": "judge", "score": 0.75}]
+    assert found["g-1"].rewards is None
 
 
-def test_deleted_scores_are_found_and_never_replaced_by_other_rewards(database: Database) -> None:
+def test_deleted_rewards_are_found_and_never_replaced_by_other_rewards(database: Database) -> None:
     start(database)
     play_group(database, "g", GroupState.SCORING)
     score(database)
     with database.transaction() as tx:
-        tx.conn.execute(delete(score_table))
-    with pytest.raises(StepCorrupt, match="group g: 2 scores were stored, and 0 are there"):
+        tx.conn.execute(delete(reward))
+    with pytest.raises(StepCorrupt, match="group g: rewards of 2 members were stored, and those of 0 are there"):
         queries.load_scored(database, ["g"])
-    assert [one.field for one in check_store(database)] == ["n_scores"]
+    assert [one.field for one in check_store(database)] == ["n_rewards"]
 
 
-def test_a_group_without_stored_scores_keeps_the_rewards_of_its_environment(database: Database) -> None:
+def test_a_group_without_stored_rewards_keeps_the_rewards_of_its_environment(database: Database) -> None:
     start(database)
     call(database, "open_group", group=group("h"))
     play(database, "h-0", "h", 0)

@@ -1,0 +1,152 @@
+"""The groups of a run as its driver continues with them: their states, members, scorings and draws."""
+
+from sqlalchemy import Connection, and_, case, false, func, or_, select
+
+from ...records import Group, GroupState, Outcome, Purpose, Status
+from ..operations.group_states import CONTENT_REMOVED, RUN_ENDED, RUN_RESUMED
+from ..schema import no_of, rollout_group, trajectory
+from ..schema import run as run_table
+from .load import load_group_heads
+
+_IS_LOST = or_(
+    rollout_group.c.abandoned,
+    and_(rollout_group.c.state == GroupState.FAILED.value, rollout_group.c.reason.in_((RUN_ENDED, RUN_RESUMED))),
+    and_(rollout_group.c.state == GroupState.EXPIRED.value, rollout_group.c.reason == CONTENT_REMOVED),
+)
+"""A group that the end of a process or a resume gave up: the uninterrupted run would have trained on it."""
+
+
+def next_draw(conn: Connection, run: str) -> int:
+    """Return a number above that of every draw of a run."""
+    highest = select(func.max(rollout_group.c.draw)).where(rollout_group.c.run_no == no_of(run_table, run))
+    last = conn.execute(highest).scalar_one()
+    return 0 if last is None else int(last) + 1
+
+
+def lost_draws(conn: Connection, run: str) -> list[Group]:
+    """Return the newest group of each draw that no surviving group stands for, in the order of the draws."""
+    of_run = and_(rollout_group.c.run_no == no_of(run_table, run), rollout_group.c.draw.is_not(None))
+    surviving = func.sum(case((_IS_LOST, 0), else_=1))
+    lost = select(func.max(rollout_group.c.no)).where(of_run).group_by(rollout_group.c.draw).having(surviving == 0)
+    names = conn.execute(
+        select(rollout_group.c.id).where(rollout_group.c.no.in_(lost)).order_by(rollout_group.c.draw)
+    ).scalars()
+    return load_group_heads(conn, list(names))
+
+
+def unscored_groups(conn: Connection, run: str) -> list[str]:
+    """Return the ids of the training groups whose members have ended and that are not scored yet, oldest first."""
+    which = (
+        select(rollout_group.c.id)
+        .where(
+            rollout_group.c.run_no == no_of(run_table, run),
+            rollout_group.c.purpose == Purpose.TRAIN.value,
+            rollout_group.c.state == GroupState.SCORING.value,
+        )
+        .order_by(rollout_group.c.closed_at, rollout_group.c.no)
+    )
+    return list(conn.execute(which).scalars())
+
+
+def scored_from(conn: Connection, run: str, number: int) -> list[tuple[int, str]]:
+    """Return number and id of the surviving groups whose scoring has ``number`` or a higher one, in that order."""
+    which = (
+        select(rollout_group.c.score_no, rollout_group.c.id)
+        .where(
+            rollout_group.c.run_no == no_of(run_table, run),
+            rollout_group.c.score_no >= number,
+            rollout_group.c.abandoned == false(),
+        )
+        .order_by(rollout_group.c.score_no)
+    )
+    return [(row.score_no, row.id) for row in conn.execute(which)]
+
+
+def next_scoring(conn: Connection, run: str) -> int:
+    """Return a number above that of every scoring of a run, abandoned ones included."""
+    highest = select(func.max(rollout_group.c.score_no)).where(rollout_group.c.run_no == no_of(run_table, run))
+    last = conn.execute(highest).scalar_one()
+    return 0 if last is None else int(last) + 1
+
+
+ACTIVE = (GroupState.OPEN, GroupState.SCORING, GroupState.READY, GroupState.LEASED)
+"""The states of a group that is being played or scored, or waits in the queue."""
+
+
+def active_groups(conn: Connection, run: str) -> dict[GroupState, int]:
+    """Return how many training groups are in each active state. The cost does not grow with the closed groups."""
+    counts = (
+        select(rollout_group.c.state, func.count())
+        .where(
+            rollout_group.c.run_no == no_of(run_table, run),
+            rollout_group.c.purpose == Purpose.TRAIN.value,
+            rollout_group.c.state.in_([state.value for state in ACTIVE]),
+        )
+        .group_by(rollout_group.c.state)
+    )
+    return {GroupState(state): count for state, count in conn.execute(counts)}
+
+
+def cancelled_groups(conn: Connection, run: str) -> int:
+    """Return how many training groups are stored as failed only because the run ended."""
+    which = select(func.count()).where(
+        rollout_group.c.run_no == no_of(run_table, run),
+        rollout_group.c.purpose == Purpose.TRAIN.value,
+        rollout_group.c.state == GroupState.FAILED.value,
+        rollout_group.c.reason == RUN_ENDED,
+    )
+    return conn.execute(which).scalar_one()
+
+
+_NEWEST = 1000
+"""Groups among which the one with the highest number is: groups are opened in the order of their numbers."""
+
+
+def next_group(conn: Connection, run: str) -> int:
+    """Return a number above that of every training group of a run; their ids are ``run:number``."""
+    which = (
+        select(rollout_group.c.id)
+        .where(rollout_group.c.run_no == no_of(run_table, run), rollout_group.c.purpose == Purpose.TRAIN.value)
+        .order_by(rollout_group.c.created_at.desc(), rollout_group.c.no.desc())
+        .limit(_NEWEST)
+    )
+    numbers = (name.rpartition(":")[2] for name in conn.execute(which).scalars())
+    return max((int(number) for number in numbers if number.isdecimal()), default=-1) + 1
+
+
+def members(conn: Connection, group: str) -> list[Outcome]:
+    """Return the latest attempt of each member of a group, by member."""
+    rows = conn.execute(
+        select(trajectory)
+        .where(trajectory.c.group_no == no_of(rollout_group, group))
+        .order_by(trajectory.c.member, trajectory.c.attempt)
+    ).all()
+    latest = {row.member: row for row in rows}
+    owners = {row.no: row.member for row in rows}
+    return [
+        Outcome(
+            trajectory=row.id,
+            member=row.member,
+            attempt=row.attempt,
+            status=Status(row.status),
+            reward=row.reward,
+            success=row.success,
+            turns=row.n_steps,
+            tokens=row.n_tokens,
+            error=row.error or row.stop_reason,
+            parent=None if row.branched_from is None else owners.get(row.branched_from),
+            branched_at=row.branched_at,
+        )
+        for row in latest.values()
+    ]
+
+
+def group_counts(conn: Connection, run: str) -> dict[GroupState, int]:
+    """Return how many training groups of a run are in each state."""
+    counts = (
+        select(rollout_group.c.state, func.count())
+        .where(rollout_group.c.run_no == no_of(run_table, run), rollout_group.c.purpose == Purpose.TRAIN.value)
+        .group_by(rollout_group.c.state)
+    )
+    found = {GroupState(state): count for state, count in conn.execute(counts)}
+    return {state: found.get(state, 0) for state in GroupState}
