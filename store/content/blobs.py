@@ -2,31 +2,25 @@
 
 The name of a blob is the SHA-256 of its content, so equal content is stored once, and a read detects altered content.
 Long texts are compressed. ``stage`` writes a large blob to the folder, in any process and before any transaction;
-``insert`` adds the rows. A crash in between leaves a file without a row, never a row without its file. In a local
-folder, the file is written to a temporary name, synced and renamed.
+``insert`` adds the rows. A crash in between leaves a file without a row, never a row without its file.
 """
 
 import errno
 import hashlib
-import os
-import uuid
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from pathlib import Path
-from typing import Any
 
 from sqlalchemy import Connection, bindparam, select, update
 
 from ...masking import without_secrets
-from ..database_errors import Place
 from ..errors import BlobCorrupt, BlobMissing, StoreError, StoreFull
 from ..schema import blob, insert_once
 from .blob_root import MARKER, BlobRoot
 from .compression import inflate
-from .remote import read_all
+from .folders import Folder, open_folder
 
 INLINE_BYTES = 16 * 1024
 """Content up to this size, as it is stored, is in the database."""
@@ -46,8 +40,6 @@ _RENEW = update(blob).where(
     blob.c.hash.in_(bindparam("names", expanding=True)), blob.c.created_at < bindparam("before")
 )
 _LEVEL = 1
-_SYNCED_MAX = 100_000
-"""Names that one process caches as synced; above that it clears the cache."""
 
 
 def digest(data: bytes) -> str:
@@ -90,23 +82,13 @@ class BlobStore:
         self._blob_root = blob_root
         self._marked = False
         self._shown = without_secrets(folder or "")
-        self.local: Path | None = None
-        self.remote: tuple[Any, str] | None = None
-        """The file system of a remote folder, and the folder's path in it."""
-        self._synced: set[str] = set()
-        self._place: Place | None = None
-        """The local folder, once it has this store's marker."""
-        if folder is None:
-            return
-        if "://" in folder and not folder.startswith("file://"):
-            self.remote = _open_remote(folder)
-        else:
-            self.local = Path(folder.removeprefix("file://"))
-        if blob_root is not None:
+        self.files: Folder | None = open_folder(folder) if folder is not None else None
+        if blob_root is not None and self.files is not None:
             marker = self._read_marker()
             blob_root.verify(marker and marker[0], folder)
             self._marked = marker is not None
-            self._remember()
+            if self._marked:
+                self.files.watch()
 
     def stage(self, new: NewBlob) -> NewBlob:
         """Return ``new``, without its bytes if it is large: they are then in the folder, synced. Repeatable.
@@ -115,16 +97,11 @@ class BlobStore:
             StoreFull: the disk is full.
             StoreError: the folder belongs to another store.
         """
-        if new.stored is None or len(new.stored) <= INLINE_BYTES or (self.local is None and self.remote is None):
+        if new.stored is None or len(new.stored) <= INLINE_BYTES or self.files is None:
             return new
         with self._room_for(f"a blob of {len(new.stored):,} bytes"):
-            self._mark()
-            if self._place is not None:
-                self._place.check("the blob folder")
-            if self.local is not None:
-                self._write_synced(self.local / _path(new.hash), new.stored)
-            elif self.remote is not None:
-                self.remote[0].pipe_file(self._remote_path(new.hash), new.stored)
+            self._mark(self.files)
+            self.files.write(new.hash, new.stored)
         return replace(new, stored=None)
 
     def verify_owner(self) -> None:
@@ -141,10 +118,10 @@ class BlobStore:
             StoreFull: the disk is full.
             StoreError: the folder belongs to another store.
         """
-        if self._blob_root is None or self.folder is None:
+        if self._blob_root is None or self.files is None:
             return None
         with self._room_for(f"the file `{MARKER}`"):
-            self._mark()
+            self._mark(self.files)
         return replace(self._blob_root, recorded=self.folder)
 
     def insert(self, conn: Connection, blobs: Mapping[str, NewBlob], now: datetime) -> None:
@@ -207,8 +184,13 @@ class BlobStore:
                     large[row.hash] = row.encoding
                 else:
                     found[row.hash] = _decoded(row.data or b"", row.encoding)
-        for name, stored in self._read_large(list(large)).items():
-            found[name] = _decoded(stored, large[name])
+        if large and self.files is None:
+            raise BlobMissing(
+                f"blob {next(iter(large))} is in a blob folder, but the store's URL names no blob folder: add "
+                "`?blobs=FOLDER` to the URL"
+            )
+        if large and self.files is not None:
+            found |= {name: _decoded(stored, large[name]) for name, stored in self.files.read(list(large)).items()}
         for name in wanted:
             if name not in found:
                 raise BlobMissing(f"the store refers to blob {name} but does not hold it")
@@ -226,37 +208,26 @@ class BlobStore:
                 ) from error
             raise
 
-    def _mark(self) -> None:
+    def _mark(self, files: Folder) -> None:
         """Write the marker into a folder without one, synced. Another store may do so at the same time: the marker
         that is there afterwards decides.
         """
         if self._blob_root is None or self._marked:
             return
         if self._read_marker() is None:
-            content = f"{self._blob_root.store_id}\n{self._blob_root.owner(self.folder or '')}\n".encode()
-            if self.local is not None:
-                _write_aside(self.local / MARKER, content)
-                _sync_folder(self.local)
-            elif self.remote is not None:
-                self.remote[0].pipe_file(f"{self.remote[1]}/{MARKER}", content)
+            content = f"{self._blob_root.store_id}\n{self._blob_root.owner(self.folder or '')}\n"
+            files.write_top(MARKER, content.encode())
         marker = self._read_marker()
         self._blob_root.verify(marker and marker[0], self.folder)
         self._marked = True
-        self._remember()
-
-    def _remember(self) -> None:
-        if self._marked and self.local is not None:
-            self._place = Place.of(self.local)
+        files.watch()
 
     def _read_marker(self) -> tuple[str, str] | None:
         """Return the store's id and the owner in the marker of the folder; None without a folder or a marker."""
+        if self.files is None:
+            return None
         try:
-            if self.local is not None:
-                content = (self.local / MARKER).read_bytes()
-            elif self.remote is not None:
-                content = bytes(self.remote[0].cat_file(f"{self.remote[1]}/{MARKER}"))
-            else:
-                return None
+            content = self.files.read_top(MARKER)
         except FileNotFoundError:
             return None
         except Exception as error:  # noqa: BLE001 - the libraries of remote folders raise errors of many types
@@ -268,51 +239,9 @@ class BlobStore:
         store_id, _, owner = content[:8192].decode(errors="replace").partition("\n")
         return store_id.strip(), owner.strip()
 
-    def _write_synced(self, path: Path, data: bytes) -> None:
-        """Write ``data``; sync the file and its folders. The writer of an existing file synced that file, and may
-        have died before it synced the folders.
-        """
-        if not _renew(path, len(data)):
-            _write_aside(path, data)
-        elif path.name in self._synced:
-            return
-        for folder in (path.parent, path.parent.parent, path.parent.parent.parent):
-            _sync_folder(folder)
-        if len(self._synced) >= _SYNCED_MAX:
-            self._synced.clear()
-        self._synced.add(path.name)
-
     def is_staged(self, name: str) -> bool:
         """Return whether the folder has the file of ``name``."""
-        if self.local is not None:
-            return (self.local / _path(name)).exists()
-        return self.remote is not None and bool(self.remote[0].exists(self._remote_path(name)))
-
-    def _read_large(self, names: Sequence[str]) -> dict[str, bytes]:
-        """Return the contents of ``names`` from the folder; those of a remote one are read at the same time."""
-        if self.remote is not None:
-            return read_all(self._read_file, names, self._shown)
-        return {name: self._read_file(name) for name in names}
-
-    def _read_file(self, name: str) -> bytes:
-        try:
-            if self.local is not None:
-                return (self.local / _path(name)).read_bytes()
-            if self.remote is not None:
-                return bytes(self.remote[0].cat_file(self._remote_path(name)))
-        except FileNotFoundError as error:
-            if self._place is not None:
-                self._place.check("the blob folder")
-            raise BlobMissing(
-                f"blob {name} is missing from `{self._shown}`: restore the folder, or name another with `?blobs=FOLDER`"
-            ) from error
-        raise BlobMissing(
-            f"blob {name} is in a blob folder, but the store's URL names no blob folder: add `?blobs=FOLDER` to the URL"
-        )
-
-    def _remote_path(self, name: str) -> str:
-        root = "" if self.remote is None else self.remote[1]
-        return f"{root}/{_path(name)}"
+        return self.files is not None and self.files.exists(name)
 
 
 def _renew_rows(conn: Connection, names: list[str], now: datetime) -> None:
@@ -338,54 +267,3 @@ def _decoded(stored: bytes, encoding: str) -> bytes:
         return inflate(stored)
     except ValueError:
         return stored
-
-
-def _path(name: str) -> str:
-    return f"{name[:2]}/{name[2:4]}/{name}"
-
-
-def _open_remote(url: str) -> tuple[Any, str]:
-    """Return the file system of an fsspec URL, and the folder's path in it."""
-    try:
-        import fsspec
-
-        system, root = fsspec.core.url_to_fs(url)
-    except (ImportError, ValueError, TypeError, OSError) as error:
-        # The cause is dropped: it may quote a part of the URL.
-        reason = without_secrets(str(error))
-        raise StoreError(
-            f"the blob folder `{without_secrets(url)}` cannot be used: {reason}; correct its protocol, install the "
-            "package that reads this protocol, or name a local folder with `?blobs=FOLDER`"
-        ) from None
-    return system, root
-
-
-def _write_aside(path: Path, data: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
-    try:
-        with aside.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        aside.rename(path)
-    except BaseException:
-        aside.unlink(missing_ok=True)
-        raise
-
-
-def _renew(path: Path, size: int) -> bool:
-    """Renew the time of a file, so that no garbage collection deletes it; False if no file of ``size`` bytes exists."""
-    try:
-        os.utime(path)
-        return path.stat().st_size == size
-    except FileNotFoundError:
-        return False
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -17,9 +17,9 @@ from typing import Any
 
 from sqlalchemy import Column, ColumnElement, Connection, and_, bindparam, delete, exists, select
 
+from ..content.folders import BlobFile, Folder
 from ..database import Database
 from ..schema import blob, metadata
-from .blob_files import BlobFile, blob_files, remove, restore
 from .chunks import chunked
 
 REFERENCES: tuple[Column[Any], ...] = tuple(
@@ -82,9 +82,10 @@ def sweep(
     for names in _rows(database, before):
         swept.add(sweep_rows(database, names, before, dry_run=dry_run))
         progress(examined := examined + _CHUNK)
-    for files in chunked(blob_files(database.blobs), _CHUNK):
-        swept.add(_sweep_files(database, files, before, dry_run=dry_run))
-        progress(examined := examined + len(files))
+    if (folder := database.blobs.files) is not None:
+        for files in chunked(folder.files(), _CHUNK):
+            swept.add(_sweep_files(database, folder, files, before, dry_run=dry_run))
+            progress(examined := examined + len(files))
     return swept
 
 
@@ -120,7 +121,9 @@ def _rows(database: Database, before: datetime) -> Iterator[list[str]]:
             yield old
 
 
-def _sweep_files(database: Database, files: Iterable[BlobFile], before: datetime, *, dry_run: bool) -> Swept:
+def _sweep_files(
+    database: Database, folder: Folder, files: Iterable[BlobFile], before: datetime, *, dry_run: bool
+) -> Swept:
     """Delete the old ``files`` without a row, and restore the removed ones that have a row."""
     with database.read() as conn:
         existing = _existing(conn, [file.name for file in files])
@@ -128,8 +131,8 @@ def _sweep_files(database: Database, files: Iterable[BlobFile], before: datetime
     for file in files:
         if file.name in existing and not file.is_partial:
             if file.is_removed and not dry_run:
-                restore(file)
-        elif file.modified < before and (dry_run or remove(database.blobs, file, before)):
+                folder.restore(file)
+        elif file.modified < before and (dry_run or folder.remove(file, before)):
             swept.files += 1
             swept.bytes += file.size
     return swept

@@ -9,6 +9,7 @@ import pytest
 from sqlalchemy import select
 from turnwise.store.content.blob_root import MARKER
 from turnwise.store.content.blobs import INLINE_BYTES, PNG, BlobStore, NewBlob
+from turnwise.store.content.folders import LocalFolder
 from turnwise.store.database import Database, open_database, upgrade
 from turnwise.store.errors import StoreError, StoreFull
 from turnwise.store.schema import blob, store_setting
@@ -84,10 +85,10 @@ def test_the_folder_is_recorded_with_its_first_blob(database: Database, tmp_path
 def test_the_marker_precedes_the_first_blob(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     present = []
 
-    def write(store: BlobStore, path: Path, data: bytes) -> None:
-        present.append((path.parents[2] / MARKER).exists())
+    def write(folder: LocalFolder, name: str, data: bytes) -> None:
+        present.append((folder.root / MARKER).exists())
 
-    monkeypatch.setattr(BlobStore, "_write_synced", write)
+    monkeypatch.setattr(LocalFolder, "write", write)
     database.blobs.stage(LARGE)
     assert present == [True]
 

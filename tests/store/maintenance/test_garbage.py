@@ -13,9 +13,9 @@ import pytest
 from sqlalchemy import delete, event, func, select
 from turnwise.store.content.blob_root import MARKER
 from turnwise.store.content.blobs import PNG, RENEWAL, NewBlob
+from turnwise.store.content.folders import BlobFile, LocalFolder
 from turnwise.store.database import Database, open_database
 from turnwise.store.errors import StoreError
-from turnwise.store.maintenance.blob_files import blob_files
 from turnwise.store.maintenance.garbage import REFERENCES, Swept, sweep
 from turnwise.store.maintenance.integrity import check_store
 from turnwise.store.schema import blob, metadata, step_image
@@ -38,8 +38,13 @@ def store_unnamed(database: Database, new: NewBlob) -> Path:
 
 
 def file_of(database: Database, new: NewBlob) -> Path:
-    assert database.blobs.local is not None
-    return database.blobs.local / new.hash[:2] / new.hash[2:4] / new.hash
+    assert isinstance(database.blobs.files, LocalFolder)
+    return database.blobs.files.path_of(new.hash)
+
+
+def files_of(database: Database) -> list[BlobFile]:
+    assert database.blobs.files is not None
+    return list(database.blobs.files.files())
 
 
 def rows(database: Database) -> int:
@@ -131,8 +136,7 @@ def test_content_that_is_written_again_gets_a_new_time(database: Database) -> No
 def test_a_file_that_was_renamed_when_the_sweep_died_is_restored(database: Database) -> None:
     start(database)
     play_illustrated(database, "g")
-    assert database.blobs.local is not None
-    named = next(blob_files(database.blobs))
+    named = files_of(database)[0]
     path = Path(named.path)
     path.rename(path.with_name(f".{named.name}.removed"))
     assert [found.table for found in check_store(database, content=True)] == ["blob"]
@@ -156,7 +160,7 @@ def test_a_sweep_that_fails_at_any_point_loses_nothing(database: Database, monke
     """The n-th statement, commit, rename or deletion fails, for every n."""
     start(database)
     play_illustrated(database, "g")
-    named = {file.name for file in blob_files(database.blobs)}
+    named = {file.name for file in files_of(database)}
     left = 0
 
     def fail(*_: object) -> None:
@@ -189,7 +193,7 @@ def test_a_sweep_that_fails_at_any_point_loses_nothing(database: Database, monke
             break
     assert 10 < nth < 99
     assert not any(path.exists() for path in paths)
-    assert {file.name for file in blob_files(database.blobs)} == named
+    assert {file.name for file in files_of(database)} == named
 
 
 SWEEPER = """
@@ -223,4 +227,4 @@ def test_a_sweep_killed_at_any_point_loses_nothing(url: str, database: Database)
         assert conn.execute(select(func.count()).select_from(step_image)).scalar_one() > 0
     sweep(database, NOW)
     assert list(check_store(database, content=True)) == []
-    assert {file.name for file in blob_files(database.blobs)} == {NewBlob.of(LARGE_SCREEN, PNG).hash}
+    assert {file.name for file in files_of(database)} == {NewBlob.of(LARGE_SCREEN, PNG).hash}
