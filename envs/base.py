@@ -54,6 +54,9 @@ class TurnEnv(gymnasium.Env[Obs, str]):
     restorable: bool = False
     """Whether ``snapshot`` and ``restore`` work: a rollout controller may then branch and suspend an
     episode."""
+    runner: str = "gym"
+    """The name of the runner that plays its episodes (``agents.rollout.runners``); ``gym`` calls ``step`` with each
+    action of the player."""
 
     thread_bound: bool = True
     """Whether its methods must run in the thread that made it, as a browser's must. If not, calls that take
@@ -179,6 +182,7 @@ class Adapted(TurnEnv):
         self.observation_space = getattr(inner, "observation_space", FreeText())
         self.sandboxed = bool(self._get("sandboxed", TurnEnv.sandboxed))
         self.keeps_sandbox = bool(self._get("keeps_sandbox", TurnEnv.keeps_sandbox))
+        self.runner = str(self._get("runner", TurnEnv.runner))
         self.restorable = self._restorer() is not None
         self.thread_bound = bool(self._get("thread_bound", TurnEnv.thread_bound))
         nondeterministic = bool(getattr(inner.spec, "nondeterministic", False))

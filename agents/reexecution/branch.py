@@ -8,13 +8,14 @@ from dataclasses import replace
 from ...envs.errors import EnvError
 from ...envs.runner.env_thread import EnvThread
 from ...records import Group, Message, Outcome, Status, Trajectory
-from ...store.operations import Ending
 from ...store.writing.client import StoreClient
 from ...store.writing.trajectory_writer import TrajectoryWriter
+from ..rollout.assignment import Assignment
 from ..rollout.control import MemberView
-from ..rollout.episode import play_episode
+from ..rollout.episode import Episode, record_failed_start
 from ..rollout.player import Continuing, Player
 from ..rollout.progress import BranchPoint, Progress
+from ..rollout.runners import play_episode
 from ..rollout.running_group import RunningGroup, RunningMember
 from ..rollout.timeouts import Timeouts
 from .environments import CALL_TIMEOUT_S
@@ -49,18 +50,19 @@ async def play_branch(
         prefix = await reach(env_thread, stored, at)
     except (EnvError, BranchRefused) as error:
         await env_thread.close(CALL_TIMEOUT_S)
-        return await _failed(trajectory, client, str(error))
+        return await record_failed_start(client, trajectory, str(error))
     try:
         trajectory = replace(trajectory, deterministic=env_thread.deterministic)
         player = create_player(env_thread, group, trajectory)
         if isinstance(player, Continuing):
             _add_messages(prefix.progress, player.remember(prefix.turns))
         member = RunningMember(
-            RunningGroup(group, []),
+            RunningGroup(Assignment(group, [])),
             MemberView(trajectory.member, 0, Status.RUNNING, 0.0, parent=stored.trajectory.member),
             BranchPoint(stored.trajectory.id, None, None, prefix.result, prefix.progress, ()),
         )
-        return await play_episode(env_thread, player, group.task, group.horizon, trajectory, client, timeouts, member)
+        record = TrajectoryWriter(client, trajectory)
+        return await play_episode(Episode(group, trajectory, member, env_thread, player, timeouts, record))
     finally:
         if player is not None:
             player.close()
@@ -73,10 +75,3 @@ def _add_messages(progress: Progress, messages: Sequence[Sequence[Message]]) -> 
         if of_turn:
             progress.messages.extend(of_turn)
             progress.steps[place] = replace(progress.steps[place], message=of_turn[-1].index)
-
-
-async def _failed(trajectory: Trajectory, client: StoreClient, error: str) -> Outcome:
-    record = TrajectoryWriter(client, trajectory)
-    record.start()
-    await record.finish(Ending(Status.ENV_ERROR, error=error))
-    return Outcome(trajectory.id, trajectory.member, 0, Status.ENV_ERROR, 0.0, None, 0, 0, error)

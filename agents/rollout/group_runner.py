@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 from time import monotonic
@@ -21,13 +21,14 @@ from time import monotonic
 from ...envs.errors import EnvError
 from ...envs.runner.env_thread import EnvThread
 from ...records import COUNTED_STATUSES, SCORED_STATUSES, Group, Outcome, Source, Status, Task, Trajectory
-from ...store.operations import Ending
 from ...store.writing.client import StoreClient
 from ...store.writing.trajectory_writer import TrajectoryWriter
-from .control import Controller
-from .episode import SNAPSHOT_S, play_episode, run_to_completion
+from .assignment import Assignment
+from .episode import Episode, record_failed_start, run_to_completion
+from .gym_runner import SNAPSHOT_S
 from .player import Player, Restorable
-from .progress import BranchPoint
+from .progress import Progress
+from .runners import play_episode
 from .running_group import RunningGroup, RunningMember
 from .timeouts import Timeouts
 
@@ -71,28 +72,16 @@ class GroupRunner:
         self._released_s = 0.0
         """Seconds for which members have held the slots that they returned."""
 
-    async def play(
-        self,
-        group: Group,
-        members: Sequence[tuple[int, int]],
-        controller: Controller | None = None,
-        finished: Sequence[Outcome] = (),
-        starts: Mapping[int, BranchPoint] | None = None,
-    ) -> list[Outcome]:
-        """Play ``(member, attempt)`` pairs of a group; return the outcome of the last attempt of each, even if it
-        failed or was dropped, and those of their branches.
-
-        Args:
-            controller: decides about the running members; None to play each one to its end.
-            finished: the outcomes of the other members, which another worker or an earlier stage played.
-            starts: the suspended episodes that members continue; the other members begin with a reset.
-        """
+    async def play(self, assignment: Assignment) -> list[Outcome]:
+        """Play the members of an assignment; return the outcome of the last attempt of each, even if it failed or was
+        dropped, and those of their branches."""
+        group = assignment.group
 
         def start_child(child: RunningMember) -> asyncio.Task[Outcome]:
             return asyncio.create_task(self._member(group, child, child.view.attempt))
 
-        running = RunningGroup(group, members, controller, finished, starts, start_child, self._seed)
-        for (_, attempt), member in zip(members, running.members.values(), strict=True):
+        running = RunningGroup(assignment, start_child, self._seed)
+        for (_, attempt), member in zip(assignment.members, running.members.values(), strict=True):
             member.task = asyncio.create_task(self._member(group, member, attempt))
         return await _results(running)
 
@@ -121,7 +110,7 @@ class GroupRunner:
             if not member.dropped or member.cancelled_from_outside():
                 raise
             # It waited for a slot: no episode began, and the store has no trajectory of it.
-            outcome = self._cancelled(self._trajectory(group, member), member.dropped)
+            outcome = _cancelled(self._trajectory(group, member), member.dropped)
         parent, branched_at = member.view.parent, member.view.branched_at
         return replace(outcome, suspended=member.suspended, parent=parent, branched_at=branched_at)
 
@@ -170,7 +159,7 @@ class GroupRunner:
                 outcome = await self._episode(group, trajectory, member)
         except TimeoutError:
             member.end(Status.CANCELLED)
-            return self._cancelled(trajectory, late)
+            return _cancelled(trajectory, late)
         if member.cancelled_from_outside():
             raise asyncio.CancelledError
         if limit.expired() and outcome.status is Status.CANCELLED:
@@ -184,12 +173,12 @@ class GroupRunner:
             env_thread = await self._take(group.task)
         except EnvError as error:
             member.end(Status.ENV_ERROR)
-            return await self._record_failed_start(trajectory, str(error))
+            return await record_failed_start(self._client, trajectory, str(error))
         finally:
             member.interruptible = True
         if member.dropped:
             self._idle.setdefault(env_key(group.task), []).append(env_thread)
-            return self._cancelled(trajectory, member.dropped)
+            return _cancelled(trajectory, member.dropped)
         trajectory = replace(trajectory, deterministic=env_thread.deterministic)
         player: Player | None = None
         outcome: Outcome | None = None
@@ -199,9 +188,9 @@ class GroupRunner:
             if member.start is not None:
                 assert isinstance(player, Restorable)  # noqa: S101
                 player.restore(member.start.player)
-            outcome = await play_episode(
-                env_thread, player, group.task, group.horizon, trajectory, self._client, self._timeouts, member
-            )
+            record = TrajectoryWriter(self._client, trajectory)
+            episode = Episode(group, trajectory, member, env_thread, player, self._timeouts, record)
+            outcome = await play_episode(episode)
         finally:
             if player is not None:
                 player.close()
@@ -222,17 +211,6 @@ class GroupRunner:
         self._closing.add(closing)
         closing.add_done_callback(self._closing.discard)
 
-    @staticmethod
-    def _cancelled(trajectory: Trajectory, error: str) -> Outcome:
-        member, attempt = trajectory.member, trajectory.attempt
-        return Outcome(trajectory.id, member, attempt, Status.CANCELLED, 0.0, None, 0, 0, error)
-
-    async def _record_failed_start(self, trajectory: Trajectory, error: str) -> Outcome:
-        record = TrajectoryWriter(self._client, trajectory)
-        record.start()
-        await run_to_completion(record.finish(Ending(Status.ENV_ERROR, error=error)))
-        return Outcome(trajectory.id, trajectory.member, trajectory.attempt, Status.ENV_ERROR, 0.0, None, 0, 0, error)
-
     async def _take(self, task: Task) -> EnvThread:
         waiting = self._idle.get(env_key(task))
         if waiting:
@@ -240,6 +218,11 @@ class GroupRunner:
         env_thread = EnvThread.of(task)
         await env_thread.make(self._timeouts.reset_s)
         return env_thread
+
+
+def _cancelled(trajectory: Trajectory, error: str) -> Outcome:
+    """Return the outcome of an attempt that has no record."""
+    return Progress(Status.CANCELLED, error).outcome(trajectory)
 
 
 async def _results(running: RunningGroup) -> list[Outcome]:

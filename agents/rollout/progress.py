@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from ...records import Message, Status, Step
+from ...records import Message, Outcome, Status, Step, Trajectory
 from .control import TurnView
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Progress:
-    """What an episode has reached so far."""
+    """The state that an episode has reached."""
 
     status: Status = Status.RUNNING
     error: str = ""
@@ -24,7 +24,7 @@ class Progress:
     turns: int = 0
     tokens: int = 0
     final_hash: str = ""
-    final_text: str = ""
+    final_text: str | None = None
     final_images: Sequence[bytes] = ()
     """The images of the last observation, as PNG."""
     extras: dict[str, Any] = field(default_factory=dict)
@@ -32,6 +32,12 @@ class Progress:
     """The steps and messages so far, and their images; kept only if the episode may be branched or suspended."""
     messages: list[Message] = field(default_factory=list)
     images: dict[str, bytes] = field(default_factory=dict)
+
+    def outcome(self, trajectory: Trajectory) -> Outcome:
+        """Return the outcome of an episode that ended as it is now; ``trajectory`` is the head of its record."""
+        of = trajectory
+        ended = (self.status, self.reward, self.success, self.turns, self.tokens, self.error)
+        return Outcome(of.id, of.member, of.attempt, *ended)
 
     def fork(self) -> Progress:
         """Return an independent copy."""

@@ -1,4 +1,4 @@
-"""The state of a group while it plays: what its members did so far, and what the controller decided about them.
+"""The state of a group while it plays: the turns of its members, and the decisions of the controller about them.
 
 One ``RunningGroup`` per group and worker. Each member's episode reports through its ``RunningMember``. Without a
 controller both only keep the tasks of the members.
@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
 from ...errors import TurnwiseError
-from ...records import Group, Message, Outcome, Status, Step
-from .control import Branch, Close, Controller, Decision, Drop, GroupView, MemberView, Stop, Suspend, TurnView, Weigh
+from ...records import Message, Outcome, Status, Step
+from .assignment import Assignment
+from .control import Branch, Close, Decision, Drop, GroupView, MemberView, Stop, Suspend, TurnView, Weigh
 from .progress import BranchPoint
 
 LOG = logging.getLogger(__name__)
@@ -188,17 +189,12 @@ class RunningGroup:
 
     def __init__(
         self,
-        group: Group,
-        members: Sequence[tuple[int, int]],
-        controller: Controller | None = None,
-        finished: Sequence[Outcome] = (),
-        starts: Mapping[int, BranchPoint] | None = None,
+        assignment: Assignment,
         start_child: Callable[[RunningMember], asyncio.Task[Outcome]] | None = None,
         seed: int = 0,
     ) -> None:
-        """``members`` are ``(member, attempt)`` pairs to play; ``finished`` has the outcomes of the other members.
-        ``starts`` has the suspended episodes that members continue. ``start_child`` starts the episode of a branch.
-        ``seed`` is the run's."""
+        """``start_child`` starts the episode of a branch; ``seed`` is the run's."""
+        group, controller = assignment.group, assignment.controller
         self.group = group
         self.controlled = controller is not None and not controller.passive
         self._controller = controller
@@ -206,15 +202,15 @@ class RunningGroup:
         # Named as the streams of the driver are: seed, slot and, in place of an index, the number of the group.
         number = group.id.rpartition(":")[2]
         self._stream = Random(f"{seed} rollout_control.{number}")  # noqa: S311 - reproducible, not secret
-        children = Counter(one.parent for one in finished)
-        self._finished = [_finished(one, children[one.member]) for one in finished]
+        children = Counter(one.parent for one in assignment.finished)
+        self._finished = [_finished(one, children[one.member]) for one in assignment.finished]
         self.members = {
             member: RunningMember(
                 self,
                 MemberView(member, attempt, Status.RUNNING, 0.0, children=children[member]),
-                (starts or {}).get(member),
+                assignment.starts.get(member),
             )
-            for member, attempt in members
+            for member, attempt in assignment.members
         }
 
     def add_child(self, parent: RunningMember, point: BranchPoint) -> None:

@@ -28,10 +28,9 @@ from ..engine.client import PolicyClient
 from ..profiling import ProfiledActor
 from ..store_actor import nearest_writer, send_to
 from ..tokens.conversation import Chat
-from .control import Controller
+from .assignment import Assignment
 from .group_runner import GroupRunner
 from .player import Player
-from .progress import BranchPoint
 from .timeouts import Timeouts
 
 PolicyPlayerFactory = Callable[[PolicyClient, Chat, EnvThread, Group, Trajectory, float], Player]
@@ -79,18 +78,10 @@ class RolloutWorker(ProfiledActor):
         self._store_client: StoreClient | None = None
         self._playing: set[asyncio.Task[list[Outcome]]] = set()
 
-    async def play(
-        self,
-        group: Group,
-        members: Sequence[tuple[int, int]],
-        controller: Controller | None = None,
-        finished: Sequence[Outcome] = (),
-        starts: Mapping[int, BranchPoint] | None = None,
-    ) -> tuple[list[Outcome], int]:
-        """Play ``(member, attempt)`` pairs; return their outcomes and the number of threads abandoned by this
-        process. ``controller``, ``finished`` and ``starts`` are as for ``GroupRunner.play``."""
+    async def play(self, assignment: Assignment) -> tuple[list[Outcome], int]:
+        """Play an assignment; return the outcomes and the number of threads abandoned by this process."""
         runner = self._runner or self._start()
-        task = asyncio.ensure_future(runner.play(group, members, controller, finished, starts))
+        task = asyncio.ensure_future(runner.play(assignment))
         self._playing.add(task)
         try:
             return await task, abandoned_threads()

@@ -51,6 +51,8 @@ class EnvThread:
         """Set by ``make``."""
         self.restorable = False
         """Whether ``snapshot`` and ``restore`` work; set by ``make``."""
+        self.runner = "gym"
+        """``TurnEnv.runner``; set by ``make``."""
         self.instructions = ""
         """The environment's system prompt, set by ``make``."""
         self.holds_sandbox = False
@@ -85,6 +87,7 @@ class EnvThread:
             self.instructions = instructions(thread.env)
             self.package = env_package(self.env_id)
             self.restorable = bool(thread.env.restorable)
+            self.runner = str(thread.env.runner)
             self.holds_sandbox = bool(thread.env.sandboxed and not thread.env.keeps_sandbox)
             return bool(thread.env.deterministic)
 

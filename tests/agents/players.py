@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from turnwise.agents.rollout.assignment import Assignment
 from turnwise.agents.rollout.control import Controller
 from turnwise.agents.rollout.group_runner import GroupRunner
 from turnwise.agents.rollout.player import PlayerTurn
@@ -93,9 +94,8 @@ class Stage:
         store = await self.begin()
         await store.open_group(of)
         runner = self.runner(script, timeouts)
-        opened = controller.members(of.size) if controller else of.size
         try:
-            return await runner.play(of, [(member, 0) for member in range(opened)], controller)
+            return await runner.play(Assignment.whole(of, controller))
         finally:
             await runner.close()
 

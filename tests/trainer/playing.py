@@ -1,15 +1,13 @@
 """The parts of a run in this process, over a real store: workers without Ray, a learner of a tiny model."""
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
-from turnwise.agents.rollout.control import Controller
+from turnwise.agents.rollout.assignment import Assignment
 from turnwise.agents.rollout.group_runner import GroupRunner
-from turnwise.agents.rollout.progress import BranchPoint
 from turnwise.agents.tiny_model import new_model
-from turnwise.records import Group, Outcome, PolicyVersion
+from turnwise.records import Outcome, PolicyVersion
 from turnwise.store.run_lock import run_folder
 from turnwise.tests.agents.players import Stage
 from turnwise.trainer.algorithms.random_streams import Streams
@@ -30,16 +28,8 @@ class InProcess:
 
     runner: GroupRunner
 
-    async def play(
-        self,
-        group: Group,
-        members: Sequence[tuple[int, int]],
-        timeout_s: float,
-        controller: Controller | None = None,
-        finished: Sequence[Outcome] = (),
-        starts: Mapping[int, BranchPoint] | None = None,
-    ) -> list[Outcome]:
-        return await self.runner.play(group, members, controller, finished, starts)
+    async def play(self, assignment: Assignment, timeout_s: float) -> list[Outcome]:
+        return await self.runner.play(assignment)
 
     async def cancel(self, timeout_s: float = 30.0) -> None:
         """Do nothing: the dispatcher has cancelled the episodes of this process."""

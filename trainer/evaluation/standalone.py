@@ -13,6 +13,7 @@ from time import monotonic
 from typing import Any
 
 from ...agents.model_folder import is_hub_id, model_folder
+from ...agents.rollout.assignment import Assignment
 from ...agents.rollout.group_runner import GroupRunner
 from ...agents.rollout.timeouts import Timeouts
 from ...agents.tokens.conversation import Chat
@@ -177,7 +178,7 @@ async def _with_player(
                 "eval",
                 problems,
                 settings.horizon,
-                lambda group: runner.play(group, [(0, 0)]),
+                lambda group: runner.play(Assignment.whole(group)),
                 max_concurrent,
             )
     finally:

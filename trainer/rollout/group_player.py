@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from ...agents.rollout.assignment import Assignment
 from ...agents.rollout.control import Controller
 from ...agents.rollout.group_runner import MAX_RETRIES
 from ...agents.rollout.progress import BranchPoint
@@ -80,7 +81,8 @@ class _Play:
             members = [(member, first_attempt) for member in left]
             timeout_s = self.timeout_s + WORKER_GRACE_S
             try:
-                played = await self.pool.play(group, members, timeout_s, self.controller, finished, self.starts)
+                assignment = Assignment(group, members, self.controller, finished, self.starts)
+                played = await self.pool.play(assignment, timeout_s)
             except WorkerLost as error:
                 self.lost_workers += 1
                 self.starts = {}

@@ -10,16 +10,15 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ...agents.placement import reason_of_loss
-from ...agents.rollout.control import Controller
-from ...agents.rollout.progress import BranchPoint
+from ...agents.rollout.assignment import Assignment
 from ...errors import TurnwiseError
 from ...logs import log_errors
-from ...records import Group, Outcome
+from ...records import Outcome
 
 LOG = logging.getLogger(__name__)
 
@@ -145,19 +144,8 @@ class WorkerPool:
             LOG.info("a rollout worker has started", extra={"node": worker.node})
             self._workers.append(worker)
 
-    async def play(
-        self,
-        group: Group,
-        members: Sequence[tuple[int, int]],
-        timeout_s: float,
-        controller: Controller | None = None,
-        finished: Sequence[Outcome] = (),
-        starts: Mapping[int, BranchPoint] | None = None,
-    ) -> list[Outcome]:
-        """Play ``(member, attempt)`` pairs of a group on the least busy worker, and return their outcomes.
-
-        ``controller``, ``finished`` and ``starts`` are as for ``GroupRunner.play``; the worker gets a copy of the
-        controller.
+    async def play(self, assignment: Assignment, timeout_s: float) -> list[Outcome]:
+        """Play an assignment on the least busy worker, and return the outcomes.
 
         Raises:
             WorkerLost: the worker died, did not answer a check within ``timeout_s``, or has been playing one member
@@ -166,11 +154,9 @@ class WorkerPool:
         import ray.exceptions
 
         worker = min((one for one in self._workers if not one.draining), key=lambda one: one.running)
-        worker.running += len(members)
+        worker.running += len(assignment.members)
         try:
-            outcomes, abandoned_threads = await _supervised(
-                worker.actor, timeout_s, group, members, controller, finished, starts
-            )
+            outcomes, abandoned_threads = await _supervised(worker.actor, timeout_s, assignment)
         except ray.exceptions.RayTaskError as error:
             if isinstance(error.cause, TurnwiseError):
                 raise error.cause from None
@@ -179,9 +165,9 @@ class WorkerPool:
             self._replace(worker)
             _kill(worker)
             reason = reason_of_loss(error) or f"no answer for {timeout_s:g} s"
-            raise WorkerLost(f"the rollout worker of group {group.id} was lost: {reason}") from error
+            raise WorkerLost(f"the rollout worker of group {assignment.group.id} was lost: {reason}") from error
         finally:
-            worker.running -= len(members)
+            worker.running -= len(assignment.members)
             if worker.draining and not worker.running:
                 _kill(worker)
         if abandoned_threads:
@@ -237,30 +223,22 @@ def _kill(worker: _Worker) -> None:
     ray.kill(worker.actor)
 
 
-async def _supervised(
-    actor: Any,
-    timeout_s: float,
-    group: Group,
-    members: Sequence[tuple[int, int]],
-    controller: Controller | None,
-    finished: Sequence[Outcome],
-    starts: Mapping[int, BranchPoint] | None,
-) -> tuple[list[Outcome], int]:
-    """Return the outcomes of ``members`` and how many threads the worker has abandoned.
+async def _supervised(actor: Any, timeout_s: float, assignment: Assignment) -> tuple[list[Outcome], int]:
+    """Return the outcomes of an assignment and how many threads the worker has abandoned.
 
     Raises:
         TimeoutError: the worker does not answer, or one member has been playing for longer than ``timeout_s``.
     """
 
     async def play() -> tuple[list[Outcome], int]:
-        outcomes, abandoned_threads = await actor.play.remote(group, members, controller, finished, starts)
+        outcomes, abandoned_threads = await actor.play.remote(assignment)
         return list(outcomes), abandoned_threads
 
     playing = asyncio.ensure_future(play())
     try:
         while not (await asyncio.wait({playing}, timeout=CHECK_INTERVAL_S))[0]:
             async with asyncio.timeout(timeout_s):
-                held = await actor.slot_held_s.remote(group.id)
+                held = await actor.slot_held_s.remote(assignment.group.id)
             if held > timeout_s and not playing.done():
                 raise TimeoutError(f"one member has been playing for {held:.0f} s")
         return playing.result()

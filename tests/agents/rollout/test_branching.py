@@ -13,6 +13,7 @@ from turnwise.agents.engine.completion import Completion
 from turnwise.agents.errors import EngineFailed
 from turnwise.agents.players.policy import policy_player
 from turnwise.agents.reexecution.replay import replay_stored
+from turnwise.agents.rollout.assignment import Assignment
 from turnwise.agents.rollout.control import Branch, Close, Controller, Decision, Drop, GroupView
 from turnwise.agents.rollout.group_runner import GroupRunner, env_key
 from turnwise.agents.rollout.timeouts import Timeouts
@@ -74,8 +75,7 @@ async def played(
 
     runner = GroupRunner(StoreClient(stage.send), player, timeouts, stage.concurrency)
     try:
-        members = [(member, 0) for member in range(of.size)]
-        return await runner.play(of, members, controller), client, controller
+        return await runner.play(Assignment.whole(of, controller)), client, controller
     finally:
         await runner.close()
 

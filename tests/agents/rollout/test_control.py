@@ -8,6 +8,7 @@ from random import Random
 
 import pytest
 from turnwise.agents.errors import EngineFailed
+from turnwise.agents.rollout.assignment import Assignment
 from turnwise.agents.rollout.control import LOSS_WEIGHT, Branch, Close, Decision, Drop, GroupView, Stop, Weigh
 from turnwise.agents.rollout.group_runner import env_key
 from turnwise.agents.rollout.running_group import DROPPED, RunningGroup
@@ -52,7 +53,7 @@ def test_the_stream_of_a_group_follows_from_seed_and_number(run: str, seed: int,
                 return ()
 
         of = group(site(), 1, SHORT, name=f"{run}:{number}")
-        running = RunningGroup(of, [(0, 0)], Draws(lambda _: ()), seed=seed)
+        running = RunningGroup(Assignment(of, [(0, 0)], Draws(lambda _: ())), seed=seed)
         running.decide(running.members[0])
         return drawn[0]
 
@@ -200,9 +201,9 @@ def test_a_drop_waits_for_an_environment_that_is_being_made(tmp_path: Path) -> N
         for one in (first, of):
             await store.open_group(one)
         runner = stage.runner(lambda *_: always("go"))
-        await runner.play(first, [(0, 0)])
+        await runner.play(Assignment.whole(first))
         HANG.clear()
-        played, dropped = await runner.play(of, [(0, 0), (1, 0)], Decides(choose))
+        played, dropped = await runner.play(Assignment.whole(of, Decides(choose)))
         assert (played.status, dropped.status) == (Status.TRUNCATED, Status.CANCELLED)
         assert dropped.error == f"{DROPPED}: too slow"
         assert abandoned_threads() == 0

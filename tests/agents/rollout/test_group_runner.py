@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from turnwise.agents.errors import EngineFailed
+from turnwise.agents.rollout.assignment import Assignment
 from turnwise.agents.rollout.group_runner import env_key
 from turnwise.agents.rollout.timeouts import Timeouts
 from turnwise.envs.errors import EnvironmentFailed
@@ -75,7 +76,7 @@ def test_an_environment_is_reused_unless_its_episode_failed(tmp_path: Path) -> N
         runner = stage.runner(failing(1))
         for name in ("first", "second"):
             await store.open_group(group(site(), name=name))
-            await runner.play(group(site(), name=name), [(0, 0)])
+            await runner.play(Assignment.whole(group(site(), name=name)))
         await runner.close()
         failed, completed, reused, retried = stage.owners
         assert failed is not completed
@@ -252,9 +253,9 @@ def test_a_group_holds_slots_only_while_it_plays(tmp_path: Path) -> None:
         runner = stage.runner(script)
         assert runner.mean_slot_s() == 0
         began = time.monotonic()
-        playing = [asyncio.ensure_future(runner.play(group(site(), name="first"), [(0, 0)]))]
+        playing = [asyncio.ensure_future(runner.play(Assignment.whole(group(site(), name="first"))))]
         await started.wait()
-        playing.append(asyncio.ensure_future(runner.play(group(site(), name="second"), [(0, 0)])))
+        playing.append(asyncio.ensure_future(runner.play(Assignment.whole(group(site(), name="second")))))
         await asyncio.sleep(0)
         assert runner.slot_held_s("first") > 0
         assert runner.slot_held_s("second") == 0

@@ -10,6 +10,7 @@ from turnwise.agents.engine.completion import Completion
 from turnwise.agents.players.openai import ChatPlayer
 from turnwise.agents.players.policy import policy_player
 from turnwise.agents.reexecution.replay import replay_stored
+from turnwise.agents.rollout.assignment import Assignment
 from turnwise.agents.rollout.group_runner import GroupRunner
 from turnwise.agents.rollout.worker import PolicyPlayerFactory
 from turnwise.agents.tiny_model import new_model
@@ -53,7 +54,7 @@ async def played(
     store = await stage.begin()
     await store.open_group(of)
     runner = GroupRunner(StoreClient(stage.send), player, QUICK, stage.concurrency)
-    outcomes = await runner.play(of, [(member, 0) for member in range(of.size)])
+    outcomes = await runner.play(Assignment.whole(of))
     await runner.close()
     assert [one.status for one in outcomes] == [Status.COMPLETED] * of.size
     await store.close_group(of.id, GroupState.SCORING)

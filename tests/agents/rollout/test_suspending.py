@@ -11,6 +11,7 @@ from turnwise.agents.engine.completion import Completion
 from turnwise.agents.errors import EngineFailed
 from turnwise.agents.players.policy import policy_player
 from turnwise.agents.reexecution.replay import replay_stored
+from turnwise.agents.rollout.assignment import Assignment
 from turnwise.agents.rollout.control import (
     CONTINUES,
     Branch,
@@ -76,7 +77,8 @@ class Play:
         await (await self.stage.begin()).open_group(of)
         runner = GroupRunner(StoreClient(self.stage.send), player, QUICK, self.stage.concurrency)
         try:
-            return await runner.play(of, [(member, 0) for member in range(of.size)], controller, (), starts)
+            members = [(member, 0) for member in range(of.size)]
+            return await runner.play(Assignment(of, members, controller, starts=starts or {}))
         finally:
             await runner.close()
 

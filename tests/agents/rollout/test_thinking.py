@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from turnwise.agents.engine.completion import Completion
 from turnwise.agents.reexecution.replay import replay_stored
+from turnwise.agents.rollout.assignment import Assignment
 from turnwise.agents.rollout.control import Controller
 from turnwise.agents.rollout.group_runner import GroupRunner
 from turnwise.agents.tiny_model import new_model
@@ -60,7 +61,7 @@ async def played(
     store = await stage.begin()
     await store.open_group(of)
     runner = GroupRunner(StoreClient(stage.send), player, QUICK, stage.concurrency)
-    outcomes = await runner.play(of, [(member, 0) for member in range(of.size)], controller)
+    outcomes = await runner.play(Assignment.whole(of, controller))
     await runner.close()
     await store.close_group(of.id, GroupState.READY)
     (loaded,) = await store.load([of.id])

@@ -8,6 +8,7 @@ from random import Random
 import pytest
 from pydantic import ValidationError
 from turnwise.agents.errors import EngineFailed
+from turnwise.agents.rollout.assignment import Assignment
 from turnwise.agents.rollout.control import Branch, Decision, Drop, GroupView, MemberView, Stop, TurnView
 from turnwise.agents.rollout.running_group import DROPPED
 from turnwise.agents.tiny_model import new_model
@@ -115,7 +116,7 @@ def test_a_stopped_member_is_trained_on_with_its_weight(tmp_path: Path) -> None:
         store = await stage.begin()
         await store.open_group(of)
         runner = stage.runner(oracle)
-        outcomes = await runner.play(of, [(0, 0), (1, 0)], StopFirst())
+        outcomes = await runner.play(Assignment.whole(of, StopFirst()))
         await runner.close()
         assert [(one.status, one.turns) for one in outcomes] == [(Status.TRUNCATED, 1), (Status.COMPLETED, 2)]
         batch = await batch_of(stage, of)

@@ -3,13 +3,17 @@
 Ray imports this module in the process of each, so it imports nothing large before it is needed.
 """
 
+from __future__ import annotations
+
 import asyncio
 import os
 import time
-from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
-from turnwise.records import Group, Outcome, Status
+from turnwise.records import Outcome, Status
+
+if TYPE_CHECKING:
+    from turnwise.agents.rollout.assignment import Assignment
 
 
 class Slow:
@@ -19,14 +23,15 @@ class Slow:
         self._queues_s, self._plays_s, self._blocks = queues_s, plays_s, blocks
         self._since: float | None = None
 
-    async def play(self, of: Group, members: Sequence[tuple[int, int]], *_: Any) -> tuple[list[Outcome], int]:
+    async def play(self, assignment: Assignment) -> tuple[list[Outcome], int]:
         await asyncio.sleep(self._queues_s)
         self._since = time.monotonic()
         if self._blocks:
             time.sleep(self._plays_s)  # The fault: its event loop blocks.
         await asyncio.sleep(self._plays_s)
         self._since = None
-        return [Outcome("t", member, attempt, Status.COMPLETED, 1.0, True, 1, 1) for member, attempt in members], 0
+        ended = Status.COMPLETED, 1.0, True, 1, 1
+        return [Outcome("t", member, attempt, *ended) for member, attempt in assignment.members], 0
 
     async def slot_held_s(self, name: str) -> float:
         return 0.0 if self._since is None else time.monotonic() - self._since

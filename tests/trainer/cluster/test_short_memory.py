@@ -44,6 +44,7 @@ def learner_rank() -> None:
 def rollout_worker() -> None:
     """Play until the worker is ended."""
     import ray
+    from turnwise.agents.rollout.assignment import Assignment
     from turnwise.tests.agents.players import group, site
     from turnwise.tests.trainer.cluster.slow_workers import Slow
     from turnwise.trainer.rollout.worker_pool import WorkerLost, WorkerPool
@@ -56,7 +57,7 @@ def rollout_worker() -> None:
                 await pool.ready(60)
                 break
         try:
-            await pool.play(group(site()), [(0, 0)], 200)
+            await pool.play(Assignment.whole(group(site())), 200)
         except WorkerLost as failure:
             print(failure, "| replaced:", pool.replaced)
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from turnwise.agents.errors import PolicyFailed
 from turnwise.agents.players.policy import policy_player
+from turnwise.agents.rollout.assignment import Assignment
 from turnwise.agents.rollout.group_runner import MAX_RETRIES, GroupRunner
 from turnwise.agents.rollout.running_group import DROPPED
 from turnwise.agents.tiny_model import new_model
@@ -40,15 +41,13 @@ class LosesFirst:
         self.lost_play: asyncio.Task[list[Outcome]] | None = None
         self.wrote = asyncio.Event()
 
-    async def play(
-        self, of: Group, members: Sequence[tuple[int, int]], timeout_s: float, *control: Any
-    ) -> list[Outcome]:
+    async def play(self, assignment: Assignment, timeout_s: float) -> list[Outcome]:
         if self.lost_play is None:
-            self.lost_play = asyncio.ensure_future(self._first.play(of, members, *control))
+            self.lost_play = asyncio.ensure_future(self._first.play(assignment))
             raise WorkerLost("no answer")
         self._late.set()
         await self.wrote.wait()
-        return await self._second.play(of, members, *control)
+        return await self._second.play(assignment)
 
 
 @pytest.mark.parametrize("ends", [True, False])
@@ -117,14 +116,12 @@ def test_a_controller_counts_the_members_that_a_lost_worker_finished(tmp_path: P
         class Pool:
             lost = False
 
-            async def play(
-                self, of: Group, members: Sequence[tuple[int, int]], timeout_s: float, *control: Any
-            ) -> list[Outcome]:
+            async def play(self, assignment: Assignment, timeout_s: float) -> list[Outcome]:
                 if not self.lost:
                     self.lost = True
-                    await runner.play(of, members[:2])
+                    await runner.play(Assignment(of, assignment.members[:2]))
                     raise WorkerLost("no answer")
-                return await runner.play(of, members, *control)
+                return await runner.play(assignment)
 
         of, store, runner = group(site(), 3), await stage.begin(), stage.runner(script)
         await store.open_group(of)
@@ -154,14 +151,12 @@ def test_a_failure_of_the_policy_on_a_lost_worker_is_not_played_again(tmp_path: 
         class Pool:
             lost = False
 
-            async def play(
-                self, of: Group, members: Sequence[tuple[int, int]], timeout_s: float, *control: Any
-            ) -> list[Outcome]:
+            async def play(self, assignment: Assignment, timeout_s: float) -> list[Outcome]:
                 if not self.lost:
                     self.lost = True
-                    await runner.play(of, members[:1])
+                    await runner.play(Assignment(of, assignment.members[:1]))
                     raise WorkerLost("no answer")
-                return await runner.play(of, members, *control)
+                return await runner.play(assignment)
 
         of, store, runner = group(site(), 2), await stage.begin(), stage.runner(script)
         await store.open_group(of)
@@ -187,14 +182,12 @@ def test_a_second_stage_numbers_its_members_and_attempts_above_those_before(tmp_
         calls: list[Sequence[tuple[int, int]]] = []
 
         class Pool:
-            async def play(
-                self, of: Group, members: Sequence[tuple[int, int]], timeout_s: float, *control: Any
-            ) -> list[Outcome]:
-                calls.append(members)
+            async def play(self, assignment: Assignment, timeout_s: float) -> list[Outcome]:
+                calls.append(assignment.members)
                 if len(calls) in (1, 3):
-                    await runner.play(of, members[:1])
+                    await runner.play(Assignment(of, assignment.members[:1]))
                     raise WorkerLost("no answer")
-                return await runner.play(of, members, *control)
+                return await runner.play(assignment)
 
         of, store, runner = group(site(), 2), await stage.begin(), stage.runner(oracle)
         await store.open_group(of)
@@ -222,12 +215,10 @@ def test_a_second_stage_begins_above_a_gap_that_an_unfinished_branch_left(tmp_pa
         controller = Decides(lambda _: [])
 
         class Pool:
-            async def play(
-                self, of: Group, members: Sequence[tuple[int, int]], timeout_s: float, *control: Any
-            ) -> list[Outcome]:
-                calls.append(members)
+            async def play(self, assignment: Assignment, timeout_s: float) -> list[Outcome]:
+                calls.append(assignment.members)
                 if len(calls) > 1:
-                    return await runner.play(of, members, *control)
+                    return await runner.play(assignment)
                 for one in (played("g-0", 0), branch("g-2", 2), branch("g-3", 3)):
                     record = TrajectoryWriter(StoreClient(stage.send), one)
                     record.start()

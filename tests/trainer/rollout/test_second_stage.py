@@ -1,14 +1,13 @@
 """A second stage adds members to a group before it closes; the group is scored once, and a kill loses no account."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic import PrivateAttr
-from turnwise.agents.rollout.control import Controller
-from turnwise.agents.rollout.progress import BranchPoint
+from turnwise.agents.rollout.assignment import Assignment
 from turnwise.envs.runner.env_thread import EnvThread
 from turnwise.records import Group, GroupState, Outcome, ScoredGroup, Status, Trajectory
 from turnwise.store.queries import accounting, group_counts, load_group_heads
@@ -141,19 +140,11 @@ class StopsInSecondStage(InProcess):
 
     second: asyncio.Event
 
-    async def play(
-        self,
-        group: Group,
-        members: Sequence[tuple[int, int]],
-        timeout_s: float,
-        controller: Controller | None = None,
-        finished: Sequence[Outcome] = (),
-        starts: Mapping[int, BranchPoint] | None = None,
-    ) -> list[Outcome]:
-        if finished:
+    async def play(self, assignment: Assignment, timeout_s: float) -> list[Outcome]:
+        if assignment.finished:
             self.second.set()
             await asyncio.get_running_loop().create_future()
-        return await super().play(group, members, timeout_s, controller, finished, starts)
+        return await super().play(assignment, timeout_s)
 
 
 @pytest.mark.parametrize("killed", [True, False])

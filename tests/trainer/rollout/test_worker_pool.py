@@ -5,6 +5,7 @@ import re
 from typing import Any
 
 import pytest
+from turnwise.agents.rollout.assignment import Assignment
 from turnwise.errors import TurnwiseError
 from turnwise.records import Status
 from turnwise.tests.agents.players import group, site
@@ -34,11 +35,11 @@ def test_a_worker_is_lost_by_a_playing_member_not_by_a_queued_one(ray: Any, monk
     async def play(pool: WorkerPool, lost: str) -> None:
         if lost:
             with pytest.raises(WorkerLost, match=lost):
-                await pool.play(group(site()), [(0, 0)], TIMEOUT_S)
+                await pool.play(Assignment.whole(group(site())), TIMEOUT_S)
             assert pool.replaced == 1
             await pool.ready(60)
         else:
-            (outcome,) = await pool.play(group(site()), [(0, 0)], TIMEOUT_S)
+            (outcome,) = await pool.play(Assignment.whole(group(site())), TIMEOUT_S)
             assert outcome.status is Status.COMPLETED
             assert pool.replaced == 0
         await pool.close()
@@ -63,7 +64,7 @@ def test_a_worker_that_ray_ended_for_memory_is_lost_for_that_reason(ray: Any, mo
     async def scenario() -> None:
         pool = WorkerPool(lambda _: remote.remote(0.0, 0.1, False), ["here"])
         with pytest.raises(WorkerLost) as raised:
-            await pool.play(group(site()), [(0, 0)], TIMEOUT_S)
+            await pool.play(Assignment.whole(group(site())), TIMEOUT_S)
         lost = "the rollout worker of group g was lost: its host ran short of memory, so Ray ended it"
         assert str(raised.value) == lost
         assert pool.replaced == 1
@@ -86,7 +87,7 @@ def test_a_node_on_which_no_worker_starts_gets_no_groups(
     async def scenario() -> None:
         pool = WorkerPool(start, ["good"])
         await pool.ready(60)
-        playing = asyncio.ensure_future(pool.play(group(site()), [(0, 0)], 60))
+        playing = asyncio.ensure_future(pool.play(Assignment.whole(group(site())), 60))
         await pool.place(["good", "broken"])
         await pool.place(["good", "broken"])
         assert started == ["good", "broken"], "it is tried again a minute later"

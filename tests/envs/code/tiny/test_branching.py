@@ -8,6 +8,7 @@ from pathlib import Path
 from random import Random
 
 from turnwise.agents.reexecution.replay import replay_stored
+from turnwise.agents.rollout.assignment import Assignment
 from turnwise.agents.rollout.control import Suspend
 from turnwise.agents.rollout.group_runner import GroupRunner
 from turnwise.agents.rollout.player import PlayerTurn
@@ -60,7 +61,7 @@ def test_branches_continue_in_their_own_sandbox_and_re_execute(local: str, tmp_p
         of, store = group(make_task("turnwise/TinyCode-v0", 5, "train", {}), 2), await stage.begin()
         await store.open_group(of)
         runner = repairing(stage)
-        outcomes = await runner.play(of, [(0, 0), (1, 0)], Decides(twice_after_two_turns))
+        outcomes = await runner.play(Assignment.whole(of, Decides(twice_after_two_turns)))
         await runner.close()
         assert [(one.status, one.turns) for one in outcomes] == [(Status.TRUNCATED, HORIZON.max_turns)] * 6
         stored = [load_trajectory(stage.database, one.trajectory) for one in outcomes]
@@ -84,9 +85,9 @@ def test_a_suspended_episode_continues_in_another_sandbox(local: str, tmp_path: 
         first, second = group(task, name="g"), group(task, name="h")
         await store.open_group(first)
         await store.open_group(second)
-        (one,) = await runner.play(first, [(0, 0)], controller)
+        (one,) = await runner.play(Assignment.whole(first, controller))
         point = pickle.loads(pickle.dumps(one.suspended))  # noqa: S301 - pickled here
-        (one,) = await runner.play(second, [(0, 0)], None, (), {0: point})
+        (one,) = await runner.play(Assignment(second, [(0, 0)], starts={0: point}))
         await runner.close()
         assert (one.status, one.turns) == (Status.TRUNCATED, HORIZON.max_turns)
         old, new = (load_trajectory(stage.database, name) for name in ("g-0", "h-0"))

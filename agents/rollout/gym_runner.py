@@ -1,0 +1,200 @@
+"""The runner that drives the environment: observe, act, step, record, until the environment or a limit ends the
+episode, or a part fails.
+
+Every wait has a timeout. Malformed actions are handled by the environment, not here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from time import monotonic, perf_counter
+from typing import TYPE_CHECKING
+
+from ...envs.errors import EnvError, EnvTimeout
+from ...errors import TurnwiseError
+from ...records import Message, Status, Step
+from ..errors import EngineFailed, HorizonReached, PolicyFailed
+from .episode import Episode, StepTimeout
+from .player import Patchable, PlayerTurn, Restorable
+from .progress import BranchPoint
+
+if TYPE_CHECKING:
+    from ...envs.runner.step_result import StepResult
+
+PLAYER_GRACE_S = 1.0
+"""Seconds added to the turn's timeout before a player is cancelled. A player bounds its own wait by that timeout, and
+its error names the part that did not answer."""
+
+FAIR_SHARE = 0.5
+"""Share of the group's timeout that the turns of an episode need to have had for the policy to be charged with its
+expiry: an earlier attempt, or the reset, may have taken the rest."""
+
+SNAPSHOT_S = 30.0
+"""Least timeout of a snapshot, in seconds. An environment bounds its own wait by less, and then has no snapshot. The
+timeout of a step may be shorter: a snapshot that takes longer than a step is not a failure."""
+
+
+class GymRunner:
+    """Steps the environment with the actions of the player."""
+
+    def __init__(self, episode: Episode) -> None:
+        self._episode = episode
+        self._progress = episode.progress
+        self._member = episode.member
+        self._timeouts = episode.timeouts
+        self._began = 0.0
+        """When the first turn began, on the monotonic clock."""
+
+    async def run(self) -> Status:
+        """Play the episode from its reset, or from the point at which it continues another one."""
+        episode, progress, horizon = self._episode, self._progress, self._episode.group.horizon
+        result = await self._begin()
+        self._began = monotonic()
+        while progress.turns < horizon.max_turns:
+            episode.record.check()
+            await episode.record.wait_for_room()
+            result = await self._turn(result)
+            if result.terminated or result.truncated:
+                return Status.COMPLETED if result.terminated else Status.TRUNCATED
+            if progress.turns < horizon.max_turns:  # at the last turn, the controller is called about the end
+                await self._follow_controller(result)
+        raise HorizonReached(f"{horizon.max_turns} turns played")
+
+    async def _begin(self) -> StepResult:
+        """Return the result that the first turn acts on."""
+        episode, start, task = self._episode, self._member.start, self._episode.group.task
+        if start is None:
+            result = await episode.env_thread.reset(task.seed, task.split, self._timeouts.reset_s)
+            self._progress.extras.update(result.extras)
+            return result
+        episode.record.append(self._progress.steps, self._progress.messages, self._progress.images)
+        if start.snapshot is not None:
+            await episode.env_thread.restore(start.snapshot, self._timeouts.reset_s)
+        return start.result
+
+    async def _turn(self, before: StepResult) -> StepResult:
+        """Let the player act on a result, apply the action, record both, and return the next result."""
+        episode, progress = self._episode, self._progress
+        started = perf_counter()
+        with self._charged(PolicyFailed, "it waited for the policy's answer"):
+            async with asyncio.timeout(self._timeouts.turn_s + PLAYER_GRACE_S):
+                played = await episode.player.act(before.text, before.images)
+        model_ms = 1000 * (perf_counter() - started)
+        images, messages = images_by_hash(before), list(played.messages)
+        try:
+            with self._charged(StepTimeout, "the environment applied an action"):
+                result = await episode.env_thread.step(played.text, self._timeouts.step_s)
+        except EnvError as error:
+            failed = _step(progress.turns, before, played, messages, images, model_ms)
+            episode.record.append([failed], messages, images)
+            if isinstance(error, EnvTimeout):
+                raise StepTimeout(str(error)) from error
+            raise
+        if result.patch is not None and isinstance(episode.player, Patchable):
+            messages += episode.player.patch(result.patch)
+        step = _step(progress.turns, before, played, messages, images, model_ms, result)
+        episode.add_turn(step, messages, images, played.tokens)
+        progress.success = result.success
+        progress.final_hash, progress.final_text, progress.final_images = result.hash, result.text, result.images
+        progress.extras.update(result.extras)
+        return result
+
+    async def _follow_controller(self, result: StepResult) -> None:
+        """Call the controller after a turn, and do what it decided about this member.
+
+        Raises:
+            HorizonReached: it stopped the episode.
+            CancelledError: it dropped or suspended the member.
+        """
+        member = self._member
+        reason = member.stop_reason()
+        if member.dropped:
+            raise asyncio.CancelledError
+        if children := member.take_children():
+            point = await self._branch_point(result)
+            if point is None:
+                member.forget_children(children)
+            else:
+                member.grow(children, point)
+        if reason:
+            raise HorizonReached(reason)
+        if member.is_suspended():
+            member.leave(await self._branch_point(result))
+            raise asyncio.CancelledError
+
+    async def _branch_point(self, result: StepResult) -> BranchPoint | None:
+        """Return the point after the current turn; None if the environment has no snapshot of its state."""
+        episode, player = self._episode, self._episode.player
+        assert isinstance(player, Restorable)  # noqa: S101
+        snapshot = await episode.env_thread.snapshot(max(self._timeouts.step_s, SNAPSHOT_S))
+        if snapshot is None:
+            return None
+        turns = self._member.view.turns
+        return BranchPoint(episode.trajectory.id, snapshot, player.snapshot(), result, self._progress.fork(), turns)
+
+    @contextmanager
+    def _charged(self, error: type[TurnwiseError], action: str) -> Iterator[None]:
+        """Raise ``error`` if the group's timeout expires inside: the end of a slow episode depends on the policy.
+
+        The policy is not charged if its turns had less than ``FAIR_SHARE`` of the timeout, or if its engine or server
+        does not respond. The cancellation then remains.
+
+        Raises:
+            EngineFailed: the cause of the cancellation.
+        """
+        group_s = self._timeouts.group_s
+        try:
+            yield
+        except (asyncio.CancelledError, TimeoutError) as ended:
+            late = self._member.is_late()
+            if (late or isinstance(ended, TimeoutError)) and (failure := _engine_failure(ended)):
+                raise failure from None
+            if not late or monotonic() - self._began < FAIR_SHARE * group_s:
+                raise
+            raise error(f"its group's timeout of {group_s:g} s expired while {action}") from None
+
+
+def images_by_hash(result: StepResult) -> dict[str, bytes]:
+    """Return the images of an observation by their SHA-256 in hex."""
+    return {hashlib.sha256(image).hexdigest(): image for image in result.images}
+
+
+def _step(
+    index: int,
+    before: StepResult,
+    played: PlayerTurn,
+    messages: Sequence[Message],
+    images: Mapping[str, bytes],
+    model_ms: float,
+    after: StepResult | None = None,
+) -> Step:
+    """Return the record of a turn; ``after`` is None if the environment failed on the action."""
+    return Step(
+        index=index,
+        observation=before.text,
+        observation_hash=before.hash,
+        action=played.text,
+        reward=after.reward if after else 0.0,
+        reward_parts=after.reward_parts if after else {},
+        terminated=after is not None and after.terminated,
+        truncated=after is not None and after.truncated,
+        action_valid=after is not None and after.action_valid,
+        state_key=before.state_key,
+        message=messages[-1].index if messages else None,
+        model_ms=model_ms,
+        env_ms=after.ms if after else 0.0,
+        images=tuple(images),
+        created_at=datetime.now(UTC) if after else None,
+        failed=after is None,
+    )
+
+
+def _engine_failure(error: BaseException | None) -> EngineFailed | None:
+    """Return the failure of the engine among the causes of a wait that was ended; None if the engine responds."""
+    while error is not None and not isinstance(error, EngineFailed):
+        error = error.__cause__
+    return error
