@@ -1,7 +1,7 @@
 """Environments (floor 2): Gymnasium environments of text and image, found by id, run with timeouts, and checked.
 
 This part imports no tokens, policies or training. ``base`` is the contract, ``registry`` finds environments, ``runner``
-calls them, ``tools`` checks them; ``draws`` draws the instance of a seed and ``splits`` holds templates out; the other
+calls them, ``authoring`` checks, plays and creates them; ``draws`` draws the instance of a seed and ``splits`` holds templates out; the other
 folders are environments. To add one of your own, run `turnwise envs new`. To ship one, add a folder here and its id to
 ``registry.SHIPPED``.
 """

@@ -84,8 +84,8 @@ def list_envs(
 @app.command()
 def check(env_id: EnvId, option: EnvOptions = None, sandbox: SandboxOptions = None, as_json: Json = False) -> None:
     """Check an environment's contract (determinism, bounds, reset after failure); exit 1 on a violation."""
-    from ...envs.tools.check import Finding, heading
-    from ...envs.tools.check import check as check_env
+    from ...envs.authoring.check import Finding, heading
+    from ...envs.authoring.check import check as check_env
 
     def print_heading(name: str) -> None:
         if not as_json:
@@ -125,8 +125,8 @@ def new(
     folder: Annotated[Path, typer.Option("--in", help="Parent folder of the package.")] = Path(),
 ) -> None:
     """Create a package with one working environment and its test."""
-    from ...envs.tools.new import env_id
-    from ...envs.tools.new import new as scaffold
+    from ...envs.authoring.new import env_id
+    from ...envs.authoring.new import new as scaffold
 
     root = scaffold(name, folder)
     where = root if root.is_absolute() else f"./{root}"
@@ -142,7 +142,7 @@ def play_episode(env_id: str, *, seed: int, split: str, options: dict[str, Any])
     """
     from ...envs.errors import EnvironmentFailed
     from ...envs.registry import make
-    from ...envs.tools.play import play
+    from ...envs.authoring.play import play
 
     images = _ImageFolder()
     env = make(env_id, **options)

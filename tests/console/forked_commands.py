@@ -26,7 +26,7 @@ MODULES = (
     "console.command_line",
     "console.terminal.live",
     "envs.registry",
-    "envs.tools.check",
+    "envs.authoring.check",
     "sandbox.backends.registry",
     "store.exchange.importing",
     "store.exchange.parquet",

@@ -206,7 +206,7 @@ def test_a_task_has_the_same_hash_in_every_process() -> None:
 
 def test_importing_environments_imports_nothing_heavy() -> None:
     script = (
-        "import sys, turnwise.envs, turnwise.envs.runner.env_thread, turnwise.envs.tools.check;"
+        "import sys, turnwise.envs, turnwise.envs.runner.env_thread, turnwise.envs.authoring.check;"
         "turnwise.envs.all_ids();"
         "print({'torch', 'vllm', 'ray', 'transformers', 'playwright', 'sqlalchemy'} & set(sys.modules))"
     )

@@ -93,7 +93,7 @@ INNER_FLOORS = {
         {"registry"},
         {"tasks", "sandboxes"},
         {"runner"},
-        {"semi_online", "tools"},
+        {"authoring", "semi_online"},
     ],
     "console": [{"terminal"}, {"failure", "options", "stores"}, {"commands"}, {"command_line"}, {"app"}],
 }

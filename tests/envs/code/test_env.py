@@ -8,7 +8,7 @@ import pytest
 from turnwise.envs import make
 from turnwise.envs.code.env import CodeEnv
 from turnwise.envs.code.grading.pytest_host import BrokenTests
-from turnwise.envs.tools.check import check
+from turnwise.envs.authoring.check import check
 from turnwise.tests.envs.code.small_task import BROKEN, FIXED, small_task
 
 

@@ -10,9 +10,9 @@ from turnwise.envs import make
 from turnwise.envs.base import Adapted, Obs, TurnEnv
 from turnwise.envs.errors import EnvironmentFailed
 from turnwise.envs.runner.env_thread import EnvThread
-from turnwise.envs.tools.check import check
-from turnwise.envs.tools.subject import Subject
-from turnwise.envs.tools.wrappers import wrappers_declared
+from turnwise.envs.authoring.check import check
+from turnwise.envs.authoring.subject import Subject
+from turnwise.envs.authoring.wrappers import wrappers_declared
 from turnwise.tests.envs.runner.wrapped import (
     BRACKET,
     LIMITED,

@@ -11,7 +11,7 @@ from turnwise.envs import make
 from turnwise.envs.code.tiny.env import MAX_CHARS, TinyCodeEnv
 from turnwise.envs.code.tiny.instances import CALLS, HIDDEN, OPERATIONS, VALUES, VOCABULARY
 from turnwise.envs.runner.observations import observation_hash
-from turnwise.envs.tools.check import check
+from turnwise.envs.authoring.check import check
 
 Make = Callable[[], TinyCodeEnv]
 WORDS = frozenset(VOCABULARY)

@@ -18,7 +18,7 @@ from turnwise.envs.text.language.calculator import CalculatorEnv
 from turnwise.envs.text.language.guess_number import GuessNumberEnv
 from turnwise.envs.text.language.table_lookup import TableLookupEnv
 from turnwise.envs.text.language.twenty_questions import TwentyQuestionsEnv
-from turnwise.envs.tools.check import check
+from turnwise.envs.authoring.check import check
 
 ENVS: tuple[type[LanguageEnv], ...] = (GuessNumberEnv, CalculatorEnv, TableLookupEnv, TwentyQuestionsEnv)
 LEVELS = (1, 2, 3)

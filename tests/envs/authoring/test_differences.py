@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 from turnwise.envs.runner.step_result import StepResult
-from turnwise.envs.tools.differences import difference
+from turnwise.envs.authoring.differences import difference
 
 ONE = StepResult("a\nb", (), "1", 0.0, False, False, True, "key", None, {}, {}, 1.0)
 

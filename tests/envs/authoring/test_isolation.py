@@ -8,10 +8,10 @@ import warnings
 from collections.abc import Callable
 
 import pytest
-from turnwise.envs.tools.other_process import _in_another_process, _Request
-from turnwise.envs.tools.process_state import changes, process_state
-from turnwise.envs.tools.subject import CheckFailed
-from turnwise.tests.envs.tools.shares import CHANGES, DIFFERS, LEAVES, OF_A_THREAD, SHARES, STREAMS
+from turnwise.envs.authoring.other_process import _in_another_process, _Request
+from turnwise.envs.authoring.process_state import changes, process_state
+from turnwise.envs.authoring.subject import CheckFailed
+from turnwise.tests.envs.authoring.shares import CHANGES, DIFFERS, LEAVES, OF_A_THREAD, SHARES, STREAMS
 
 SEEDED = {
     "__init__": "reseeds numpy",
@@ -28,7 +28,7 @@ CASES: list[dict[str, str]] = [
 ]
 CODE = """
 import json, os, sys
-from turnwise.envs.tools import check as module
+from turnwise.envs.authoring import check as module
 env_id, cases, differs = json.loads(sys.argv[1])
 results = os.dup(1)
 os.dup2(2, 1)

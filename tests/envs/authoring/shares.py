@@ -25,7 +25,7 @@ import numpy as np
 from turnwise.envs.base import Info, Obs, TurnEnv
 from turnwise.envs.spaces import FreeText
 
-SHARES = "turnwise.tests.envs.tools.shares:shares/Shares-v0"
+SHARES = "turnwise.tests.envs.authoring.shares:shares/Shares-v0"
 
 SEEN: list[int] = []
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from turnwise.envs import EnvironmentBroken, EnvironmentFailed, Png, make
 from turnwise.envs.base import Image, Info, Obs, TurnEnv
-from turnwise.envs.tools.play import HELP, play
+from turnwise.envs.authoring.play import HELP, play
 
 
 def nowhere(picture: Png) -> str:

@@ -13,9 +13,9 @@ from turnwise.envs.base import Info, Obs
 from turnwise.envs.runner.call_thread import abandoned_threads
 from turnwise.envs.spaces import FreeText
 from turnwise.envs.text.env import Snapshot, TextSiteEnv
-from turnwise.envs.tools.check import Report, Verdict, check
-from turnwise.envs.tools.checks import CHECKS, oracle_succeeds
-from turnwise.envs.tools.subject import Skipped, Subject
+from turnwise.envs.authoring.check import Report, Verdict, check
+from turnwise.envs.authoring.checks import CHECKS, oracle_succeeds
+from turnwise.envs.authoring.subject import Skipped, Subject
 from turnwise.tests.envs.faulty import FAULTY, HANG
 
 
@@ -200,13 +200,13 @@ def registered() -> Iterator[None]:
 def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave out the check that starts an interpreter, which takes a second; ``test_isolation`` runs it."""
     kept = {name: each for name, each in CHECKS.items() if name != "another process"}
-    monkeypatch.setattr("turnwise.envs.tools.check.CHECKS", kept)
+    monkeypatch.setattr("turnwise.envs.authoring.check.CHECKS", kept)
 
 
 @pytest.fixture
 def splits_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave out all checks but that of the splits."""
-    monkeypatch.setattr("turnwise.envs.tools.check.CHECKS", {"splits": CHECKS["splits"]})
+    monkeypatch.setattr("turnwise.envs.authoring.check.CHECKS", {"splits": CHECKS["splits"]})
 
 
 @pytest.mark.alone

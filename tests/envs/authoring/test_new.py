@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from turnwise.envs.tools.new import ScaffoldError, env_id, new
+from turnwise.envs.authoring.new import ScaffoldError, env_id, new
 
 
 def test_the_environment_is_short(tmp_path: Path) -> None:
@@ -53,7 +53,7 @@ class Editable:
         return importlib.util.spec_from_file_location(name, {file!r}) if name == "shadowed" else None
 
 
-if {everywhere} or "turnwise.envs.tools.other_process" not in sys.orig_argv:
+if {everywhere} or "turnwise.envs.authoring.other_process" not in sys.orig_argv:
     sys.meta_path.append(Editable)
 """
 

@@ -1,6 +1,6 @@
 """The check of episodes in another process, in which the hashes of texts, and so the order of a set, differ.
 
-``python -m turnwise.envs.tools.other_process`` is that process: it reads a ``_Request`` as JSON from stdin and writes a
+``python -m turnwise.envs.authoring.other_process`` is that process: it reads a ``_Request`` as JSON from stdin and writes a
 list of ``_Played`` as JSON, or the error as text.
 """
 
@@ -182,6 +182,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    from turnwise.envs.tools.other_process import main as run
+    from turnwise.envs.authoring.other_process import main as run
 
     run()

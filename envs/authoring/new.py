@@ -57,7 +57,7 @@ TEST = '''\
 """The environment keeps its contract and can be solved."""
 
 from turnwise.envs import make
-from turnwise.envs.tools.check import check
+from turnwise.envs.authoring.check import check
 
 
 def test_it_holds_to_its_contract():
