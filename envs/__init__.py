@@ -1,9 +1,10 @@
 """Environments (floor 2): Gymnasium environments of text and image, found by id, run with timeouts, and checked.
 
 This part imports no tokens, policies or training. ``base`` is the contract, ``registry`` finds environments, ``runner``
-calls them, ``authoring`` checks, plays and creates them; ``draws`` draws the instance of a seed and ``splits`` holds templates out; the other
-folders are environments. To add one of your own, run `turnwise envs new`. To ship one, add a folder here and its id to
-``registry.SHIPPED``.
+calls them, ``authoring`` checks, plays and creates them; ``draws`` draws the instance of a seed, and ``splits`` holds
+templates out. The other folders are environments: ``text``, ``code``, ``web`` and ``desktop`` for language models,
+``tiny`` for policies trained from scratch, ``semi_online`` for stored episodes. To add one of your own, run
+`turnwise envs new`. To ship one, add a folder here and its id to ``registry.SHIPPED``.
 """
 
 from .base import Obs, TurnEnv

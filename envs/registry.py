@@ -39,17 +39,17 @@ LOG = logging.getLogger(__name__)
 ENTRY_POINTS = "turnwise.envs"
 TEXT_SITE = "turnwise/TextSite-v0"
 SHIPPED = {
-    TEXT_SITE: "turnwise.envs.text.env:TextSiteEnv",
-    "turnwise/GuessNumber-v0": "turnwise.envs.text.language.guess_number:GuessNumberEnv",
-    "turnwise/Calculator-v0": "turnwise.envs.text.language.calculator:CalculatorEnv",
-    "turnwise/TableLookup-v0": "turnwise.envs.text.language.table_lookup:TableLookupEnv",
-    "turnwise/TwentyQuestions-v0": "turnwise.envs.text.language.twenty_questions:TwentyQuestionsEnv",
+    TEXT_SITE: "turnwise.envs.tiny.text:TextSiteEnv",
+    "turnwise/GuessNumber-v0": "turnwise.envs.text.guess_number:GuessNumberEnv",
+    "turnwise/Calculator-v0": "turnwise.envs.text.calculator:CalculatorEnv",
+    "turnwise/TableLookup-v0": "turnwise.envs.text.table_lookup:TableLookupEnv",
+    "turnwise/TwentyQuestions-v0": "turnwise.envs.text.twenty_questions:TwentyQuestionsEnv",
     "turnwise/Code-v0": "turnwise.envs.code.env:CodeEnv",
-    "turnwise/TinyCode-v0": "turnwise.envs.code.tiny.env:TinyCodeEnv",
+    "turnwise/TinyCode-v0": "turnwise.envs.tiny.code:TinyCodeEnv",
     "turnwise/WebApps-v0": "turnwise.envs.web.apps.env:WebAppsEnv",
-    "turnwise/TinyWeb-v0": "turnwise.envs.web.tiny.env:TinyWebEnv",
+    "turnwise/TinyWeb-v0": "turnwise.envs.tiny.web:TinyWebEnv",
     "turnwise/Desktop-v0": "turnwise.envs.desktop.tasks.env:DesktopTasksEnv",
-    "turnwise/TinyDesktop-v0": "turnwise.envs.desktop.tiny.env:TinyDesktopEnv",
+    "turnwise/TinyDesktop-v0": "turnwise.envs.tiny.desktop:TinyDesktopEnv",
     "turnwise/SemiOnline-v0": "turnwise.envs.semi_online.env:SemiOnlineEnv",
 }
 """The shipped environments; their modules are imported when an environment is made."""

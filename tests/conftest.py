@@ -25,7 +25,7 @@ settings.register_profile("turnwise", deadline=None)
 settings.load_profile("turnwise")
 
 FIXTURES = {
-    "docker": {"any_sandboxes", "browsers", "docker", "sandboxes"},
+    "docker": {"any_sandboxes", "browsers", "desktops", "docker", "sandboxes"},
     "postgres": {"server"},
 }
 """Marks, and the fixtures whose tests they are given to."""

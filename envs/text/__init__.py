@@ -1,5 +1,6 @@
-"""Environments of text alone: no browser, no sandbox.
+"""Short text environments that a pretrained language model finds natural: plain sentences, numbers and names.
 
-``env`` is the site of the quick start, with a closed vocabulary for tiny models; to add a family of tasks to it, add a
-builder in ``instances`` and its actions in ``env``. ``language`` holds environments for pretrained language models.
+Each file is one environment: an immutable puzzle, and the environment that plays it. Every environment reads an action
+by the rule of ``reading``, has three levels of difficulty, pays partial credit, and ends within its turns. To add one,
+write a ``Puzzle`` and a ``LanguageEnv`` in a file here, and add its id to ``registry.SHIPPED``.
 """

@@ -19,7 +19,7 @@ import random
 from pathlib import Path
 
 import gymnasium
-from turnwise.envs.text.env import TextSiteEnv
+from turnwise.envs.tiny.text import TextSiteEnv
 
 dice = random.Random()
 

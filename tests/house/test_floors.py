@@ -86,10 +86,11 @@ INNER_FLOORS = {
         {"run_store"},
     ],
     "envs": [
-        {"errors", "spaces"},
+        {"draws", "errors", "spaces", "splits"},
         {"base"},
         {"computer"},
         {"code", "desktop", "text", "web"},
+        {"tiny"},
         {"registry"},
         {"tasks", "sandboxes"},
         {"runner"},

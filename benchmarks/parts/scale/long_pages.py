@@ -6,8 +6,8 @@ from typing import Any
 import gymnasium
 from turnwise.envs.base import Info, Obs
 from turnwise.envs.spaces import FreeText
-from turnwise.envs.text.env import MAX_CHARS, TextSiteEnv
-from turnwise.envs.text.instances import VOCABULARY
+from turnwise.envs.tiny.text import MAX_CHARS, TextSiteEnv
+from turnwise.envs.tiny.text_tasks import VOCABULARY
 
 WORD_MAX_CHARS = 1 + max(map(len, VOCABULARY))
 

@@ -12,7 +12,7 @@ from turnwise.agents.reexecution.replay import Stored, load, replay_stored
 from turnwise.agents.tiny_model import new_model
 from turnwise.agents.tokens.conversation import Chat
 from turnwise.envs.runner.env_thread import EnvThread
-from turnwise.envs.text.instances import VOCABULARY
+from turnwise.envs.tiny.text_tasks import VOCABULARY
 from turnwise.records import Group, Outcome, Source, Status, Trajectory
 from turnwise.store.queries import load_trajectory
 from turnwise.store.writing.client import StoreClient

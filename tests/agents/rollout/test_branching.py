@@ -21,8 +21,8 @@ from turnwise.agents.tiny_model import new_model
 from turnwise.agents.tokens.conversation import Chat
 from turnwise.envs.runner.env_thread import EnvThread
 from turnwise.envs.tasks import make_task
-from turnwise.envs.text.env import TextSiteEnv
-from turnwise.envs.text.instances import VOCABULARY
+from turnwise.envs.tiny.text import TextSiteEnv
+from turnwise.envs.tiny.text_tasks import VOCABULARY
 from turnwise.errors import TurnwiseError
 from turnwise.records import Group, Horizon, Outcome, Status, Task, Trajectory
 from turnwise.store.queries import load_trajectory

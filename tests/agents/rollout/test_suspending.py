@@ -30,8 +30,8 @@ from turnwise.agents.tiny_model import new_model
 from turnwise.agents.tokens.conversation import Chat
 from turnwise.envs.runner.env_thread import EnvThread
 from turnwise.envs.tasks import make_task
-from turnwise.envs.text.env import TextSiteEnv
-from turnwise.envs.text.instances import VOCABULARY
+from turnwise.envs.tiny.text import TextSiteEnv
+from turnwise.envs.tiny.text_tasks import VOCABULARY
 from turnwise.errors import TurnwiseError
 from turnwise.records import SCORED_STATUSES, Group, Outcome, Status, Trajectory
 from turnwise.store.queries import accounting, failed_for_good, load_trajectory

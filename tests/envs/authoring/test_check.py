@@ -12,7 +12,7 @@ from turnwise.envs import TurnEnv, UnknownEnvironment
 from turnwise.envs.base import Info, Obs
 from turnwise.envs.runner.call_thread import abandoned_threads
 from turnwise.envs.spaces import FreeText
-from turnwise.envs.text.env import Snapshot, TextSiteEnv
+from turnwise.envs.tiny.text import Snapshot, TextSiteEnv
 from turnwise.envs.authoring.check import Report, Verdict, check
 from turnwise.envs.authoring.checks import CHECKS, oracle_succeeds
 from turnwise.envs.authoring.subject import Skipped, Subject

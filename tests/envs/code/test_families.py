@@ -11,8 +11,8 @@ import pytest
 from turnwise.envs.code.families import FAMILIES, SPLITS, draw
 from turnwise.envs.code.grading.grade import grade
 from turnwise.envs.code.task import CodeTask, changed
-from turnwise.envs.code.tiny.instances import FAMILIES as TINY_FAMILIES
-from turnwise.envs.code.tiny.instances import draw as draw_tiny
+from turnwise.envs.tiny.code_tasks import FAMILIES as TINY_FAMILIES
+from turnwise.envs.tiny.code_tasks import draw as draw_tiny
 from turnwise.tests.envs.soaked import soaked_but
 
 SOAK_SEEDS = 200

@@ -11,7 +11,7 @@ from turnwise.agents.tiny_model import new_model
 from turnwise.agents.tokens.conversation import Chat
 from turnwise.envs import make
 from turnwise.envs.registry import TEXT_SITE
-from turnwise.envs.text.env import TextSiteEnv
+from turnwise.envs.tiny.text import TextSiteEnv
 from turnwise.errors import TurnwiseError
 from turnwise.store import queries
 from turnwise.store.database import open_database

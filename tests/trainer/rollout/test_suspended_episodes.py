@@ -18,7 +18,7 @@ from turnwise.agents.tokens.conversation import Chat
 from turnwise.envs.runner.env_thread import EnvThread
 from turnwise.envs.runner.step_result import StepResult
 from turnwise.envs.tasks import make_task
-from turnwise.envs.text.instances import VOCABULARY
+from turnwise.envs.tiny.text_tasks import VOCABULARY
 from turnwise.records import Group, GroupState, Trajectory
 from turnwise.store.queries import accounting
 from turnwise.store.writing.client import StoreClient

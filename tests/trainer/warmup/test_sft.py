@@ -7,7 +7,7 @@ from random import Random
 import pytest
 from turnwise.agents.tiny_model import new_model
 from turnwise.agents.tokens.conversation import Chat
-from turnwise.envs.text.env import TextSiteEnv
+from turnwise.envs.tiny.text import TextSiteEnv
 from turnwise.records import Horizon
 from turnwise.trainer.algorithms.losses.decoupled_ppo import DecoupledPPO
 from turnwise.trainer.algorithms.proximal.recompute import Recompute

@@ -9,7 +9,7 @@ import pytest
 from turnwise.agents.reexecution.replay import replay_stored
 from turnwise.agents.tiny_model import new_model
 from turnwise.agents.tokens.conversation import Chat
-from turnwise.envs.text.instances import VOCABULARY
+from turnwise.envs.tiny.text_tasks import VOCABULARY
 from turnwise.records import Group, PolicyVersion, ScoredGroup
 from turnwise.tests.agents.players import Stage, group, on_stage, site
 from turnwise.tests.agents.rollout.test_branching import LONG, played, twice_after_two_turns

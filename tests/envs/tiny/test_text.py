@@ -10,8 +10,8 @@ from turnwise.envs import make
 from turnwise.envs.errors import EnvironmentFailed
 from turnwise.envs.runner.observations import observation_hash
 from turnwise.envs.runner.once import enumerated_seeds
-from turnwise.envs.text.env import MAX_CHARS, TextSiteEnv
-from turnwise.envs.text.instances import FAMILIES, VOCABULARY, Site, draw
+from turnwise.envs.tiny.text import MAX_CHARS, TextSiteEnv
+from turnwise.envs.tiny.text_tasks import FAMILIES, VOCABULARY, Site, draw
 
 Policy = Callable[[TextSiteEnv], str]
 WORDS = frozenset(VOCABULARY)

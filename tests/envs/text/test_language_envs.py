@@ -1,4 +1,4 @@
-"""All environments of ``turnwise.envs.text.language``: contract, levels, splits, rewards, snapshots, any text.
+"""All environments of ``turnwise.envs.text``: contract, levels, splits, rewards, snapshots, any text.
 
 `make soak` plays more tasks and texts.
 """
@@ -13,11 +13,11 @@ from turnwise.envs import make
 from turnwise.envs.errors import EnvironmentFailed
 from turnwise.envs.registry import SHIPPED
 from turnwise.envs.runner.once import enumerated_seeds
-from turnwise.envs.text.language.base import INVALID_REWARD, MAX_OBSERVATION_CHARS, SUCCESS_REWARD, LanguageEnv
-from turnwise.envs.text.language.calculator import CalculatorEnv
-from turnwise.envs.text.language.guess_number import GuessNumberEnv
-from turnwise.envs.text.language.table_lookup import TableLookupEnv
-from turnwise.envs.text.language.twenty_questions import TwentyQuestionsEnv
+from turnwise.envs.text.base import INVALID_REWARD, MAX_OBSERVATION_CHARS, SUCCESS_REWARD, LanguageEnv
+from turnwise.envs.text.calculator import CalculatorEnv
+from turnwise.envs.text.guess_number import GuessNumberEnv
+from turnwise.envs.text.table_lookup import TableLookupEnv
+from turnwise.envs.text.twenty_questions import TwentyQuestionsEnv
 from turnwise.envs.authoring.check import check
 
 ENVS: tuple[type[LanguageEnv], ...] = (GuessNumberEnv, CalculatorEnv, TableLookupEnv, TwentyQuestionsEnv)
@@ -27,7 +27,7 @@ levels = pytest.mark.parametrize("level", LEVELS)
 
 
 def test_every_environment_of_the_folder_is_here() -> None:
-    registered = {env_id for env_id, entry in SHIPPED.items() if entry.startswith("turnwise.envs.text.language.")}
+    registered = {env_id for env_id, entry in SHIPPED.items() if entry.startswith("turnwise.envs.text.")}
     assert registered == {env_type.name for env_type in ENVS}
 
 

@@ -13,7 +13,7 @@ from turnwise.agents.rollout.control import Suspend
 from turnwise.agents.rollout.group_runner import GroupRunner
 from turnwise.agents.rollout.player import PlayerTurn
 from turnwise.agents.rollout.timeouts import Timeouts
-from turnwise.envs.code.tiny.instances import PARTS
+from turnwise.envs.tiny.code_tasks import PARTS
 from turnwise.envs.tasks import make_task
 from turnwise.records import NO_VERSION, Message, Role, Source, Status
 from turnwise.store.queries import load_trajectory

@@ -1,8 +1,8 @@
 """``turnwise/GuessNumber-v0``: answers, rewards, and the sentences that count as a guess."""
 
 import pytest
-from turnwise.envs.text.language.guess_number import GuessNumber, GuessNumberEnv
-from turnwise.envs.text.language.reading import plain
+from turnwise.envs.text.guess_number import GuessNumber, GuessNumberEnv
+from turnwise.envs.text.reading import plain
 
 
 def puzzle(level: int = 1) -> GuessNumber:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
-from ...draws import NoInstance, SeededDraws, words
+from ..draws import NoInstance, SeededDraws, words
 from .base import LanguageEnv, Puzzle, Reply
 from .reading import names
 

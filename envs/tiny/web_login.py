@@ -4,10 +4,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ...computer.calls import Action
-from ...computer.env import Verdict
-from ..apps.env import WebAppsEnv
-from ..custom_site import SiteTask
+from ..computer.calls import Action
+from ..computer.env import Verdict
+from ..web.apps.env import WebAppsEnv
+from ..web.custom_site import SiteTask
 
 LOGGED_IN_BUTTON = "Log out"
 SEEDS_PER_TASK = 1000

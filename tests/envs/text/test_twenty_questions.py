@@ -1,7 +1,7 @@
 """``turnwise/TwentyQuestions-v0``: guesses, questions and rewards."""
 
 import pytest
-from turnwise.envs.text.language.twenty_questions import PROPERTIES, THINGS, TwentyQuestions
+from turnwise.envs.text.twenty_questions import PROPERTIES, THINGS, TwentyQuestions
 
 LIST = ("owl", "bus", "apple", "horse", "key")
 

@@ -19,14 +19,14 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ...base import Info, Obs, TurnEnv, seed_and_split
-from ...computer.elements import CLICKABLE_ROLES, Node
-from ...spaces import FreeText, Png
-from ..apps.splits import APP_SPLITS
-from ..browser_session import SPEC, BrowserSession
-from ..env import BrowserEnv
-from ..miniwob.env import SERVER, MiniWoBEnv
-from .login import LoginEnv
+from ..base import Info, Obs, TurnEnv, seed_and_split
+from ..computer.elements import CLICKABLE_ROLES, Node
+from ..spaces import FreeText, Png
+from ..web.apps.splits import APP_SPLITS
+from ..web.browser_session import SPEC, BrowserSession
+from ..web.env import BrowserEnv
+from ..web.miniwob.env import SERVER, MiniWoBEnv
+from .web_login import LoginEnv
 
 
 def _words(text: str) -> tuple[str, ...]:

@@ -12,12 +12,12 @@ never trained on).
 
 from typing import Any
 
-from ...base import Info, Obs, TurnEnv, seed_and_split
-from ...computer.elements import Node
-from ...spaces import FreeText, Png
-from ..desktop_session import SPEC, DesktopSession, opening
-from ..task import DesktopTask
-from .tasks import Instance, draw
+from ..base import Info, Obs, TurnEnv, seed_and_split
+from ..computer.elements import Node
+from ..spaces import FreeText, Png
+from ..desktop.desktop_session import SPEC, DesktopSession, opening
+from ..desktop.task import DesktopTask
+from .desktop_tasks import Instance, draw
 
 BY = ("instance", "template")
 FAILURE_REWARD = -0.3

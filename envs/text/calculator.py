@@ -10,7 +10,7 @@ from fractions import Fraction
 from itertools import product
 from typing import Self
 
-from ...draws import SeededDraws
+from ..draws import SeededDraws
 from .arithmetic import NotComputable, compute, expression, shown
 from .base import WRONG_REWARD, LanguageEnv, Puzzle, Reply
 from .reading import numbers

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Self
 
-from ...draws import SeededDraws
+from ..draws import SeededDraws
 from .base import LanguageEnv, Puzzle, Reply
 from .reading import numbers
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from turnwise.envs import make
-from turnwise.envs.code.tiny.env import MAX_CHARS, TinyCodeEnv
-from turnwise.envs.code.tiny.instances import CALLS, HIDDEN, OPERATIONS, VALUES, VOCABULARY
+from turnwise.envs.tiny.code import MAX_CHARS, TinyCodeEnv
+from turnwise.envs.tiny.code_tasks import CALLS, HIDDEN, OPERATIONS, VALUES, VOCABULARY
 from turnwise.envs.runner.observations import observation_hash
 from turnwise.envs.authoring.check import check
 

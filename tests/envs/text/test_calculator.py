@@ -4,9 +4,9 @@ import random
 from fractions import Fraction
 
 import pytest
-from turnwise.envs.text.language.arithmetic import NotComputable, compute, expression, shown
-from turnwise.envs.text.language.calculator import Calculator, CalculatorEnv
-from turnwise.envs.text.language.reading import plain
+from turnwise.envs.text.arithmetic import NotComputable, compute, expression, shown
+from turnwise.envs.text.calculator import Calculator, CalculatorEnv
+from turnwise.envs.text.reading import plain
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 from zlib import crc32
 
-from ...base import Info, Obs, TurnEnv, seed_and_split
-from ...draws import NoInstance, SeededDraws
-from ...spaces import FreeText
+from ..base import Info, Obs, TurnEnv, seed_and_split
+from ..draws import NoInstance, SeededDraws
+from ..spaces import FreeText
 from .reading import plain
 
 LEVELS = (1, 2, 3)

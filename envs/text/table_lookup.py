@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Self
 
-from ...draws import SeededDraws
+from ..draws import SeededDraws
 from .base import WRONG_REWARD, LanguageEnv, Puzzle, Reply
 from .reading import names, numbers
 

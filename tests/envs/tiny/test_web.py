@@ -4,8 +4,8 @@ import pytest
 from turnwise.envs.web.apps.env import WebAppsEnv
 from turnwise.envs.web.apps.splits import APP_SPLITS
 from turnwise.envs.web.browser_session import BrowserSession
-from turnwise.envs.web.tiny.env import FIELD_ROLES, HELD_OUT, TRAINED, VOCABULARY, TinyWebEnv
-from turnwise.envs.web.tiny.login import LoginEnv
+from turnwise.envs.tiny.web import FIELD_ROLES, HELD_OUT, TRAINED, VOCABULARY, TinyWebEnv
+from turnwise.envs.tiny.web_login import LoginEnv
 
 SEEDS = range(20)
 

@@ -1,8 +1,8 @@
 """``turnwise/TableLookup-v0``: rows, answers and rewards."""
 
 import pytest
-from turnwise.envs.text.language.reading import plain
-from turnwise.envs.text.language.table_lookup import TableLookup
+from turnwise.envs.text.reading import plain
+from turnwise.envs.text.table_lookup import TableLookup
 
 ROWS, COLUMNS, CELLS = ("lamp", "desk", "rug"), ("price", "stock"), ((12, 30), (85, 31), (40, 99))
 

@@ -3,7 +3,7 @@
 from fractions import Fraction
 
 import pytest
-from turnwise.envs.text.language.reading import MAX_CHARS, names, numbers, plain
+from turnwise.envs.text.reading import MAX_CHARS, names, numbers, plain
 
 
 @pytest.mark.parametrize(

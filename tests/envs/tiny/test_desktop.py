@@ -2,8 +2,8 @@
 
 import pytest
 from turnwise.envs.desktop.desktop_session import DesktopSession
-from turnwise.envs.desktop.tiny.env import VOCABULARY, TinyDesktopEnv
-from turnwise.envs.desktop.tiny.tasks import KINDS, draw, is_held_out
+from turnwise.envs.tiny.desktop import VOCABULARY, TinyDesktopEnv
+from turnwise.envs.tiny.desktop_tasks import KINDS, draw, is_held_out
 
 
 @pytest.fixture(scope="module")

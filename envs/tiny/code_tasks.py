@@ -2,7 +2,7 @@
 
 Each part is a file that names a function of the library and a number for it. ``main`` runs every part on two inputs and
 compares the results with the file ``wanted``; the hidden case does so with other inputs. An instance is a pure function
-of (seed, split, family). As in ``envs.text.instances``, the splits share no combination of task and faulty parts.
+of (seed, split, family). As in ``envs.tiny.text_tasks``, the splits share no combination of task and faulty parts.
 """
 
 import random
@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from ....sandbox import SandboxSpec, Tree
-from ..task import Case, CodeTask
+from ...sandbox import SandboxSpec, Tree
+from ..code.task import Case, CodeTask
 
 
 def _words(text: str) -> tuple[str, ...]:

@@ -22,15 +22,15 @@ for opening a faulty part and for each correct word put there; -.05 for an actio
 from dataclasses import dataclass
 from typing import Any
 
-from ....sandbox import SandboxError, SandboxLease
-from ...base import Info, Obs, TurnEnv, seed_and_split
-from ...spaces import FreeText
-from ..deadlines import end_of_step, left
-from ..fresh_sandbox import FILE_TIMEOUT_S, open_sandbox, sandbox_extras
-from ..grading.grade import grade
-from ..grading.record import recorded
-from ..workspace_snapshot import pack, unpack
-from .instances import CALLS, FAMILIES, FIELDS, SPEC, VALUES, VOCABULARY, TinyTask, draw
+from ...sandbox import SandboxError, SandboxLease
+from ..base import Info, Obs, TurnEnv, seed_and_split
+from ..spaces import FreeText
+from ..code.deadlines import end_of_step, left
+from ..code.fresh_sandbox import FILE_TIMEOUT_S, open_sandbox, sandbox_extras
+from ..code.grading.grade import grade
+from ..code.grading.record import recorded
+from ..code.workspace_snapshot import pack, unpack
+from .code_tasks import CALLS, FAMILIES, FIELDS, SPEC, VALUES, VOCABULARY, TinyTask, draw
 
 STEP_REWARD = 0.2
 WRONG = -0.3

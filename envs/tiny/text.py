@@ -23,7 +23,7 @@ from typing import Any
 
 from ..base import Info, Obs, TurnEnv, seed_and_split
 from ..spaces import FreeText
-from .instances import FAMILIES, FIELDS, NUMBERS, PASSWORDS, USERS, VOCABULARY, Site, draw
+from .text_tasks import FAMILIES, FIELDS, NUMBERS, PASSWORDS, USERS, VOCABULARY, Site, draw
 
 HOME = "home"
 FORM = "form"

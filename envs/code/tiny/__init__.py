@@ -1,1 +1,0 @@
-"""Small repair tasks for a tiny policy."""
