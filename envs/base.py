@@ -20,7 +20,7 @@ enables. The contract:
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, NoReturn, TypeAlias
 
@@ -29,7 +29,6 @@ import numpy as np
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 from numpy.typing import NDArray
 
-from ..records import SPLITS
 from .spaces import FreeText, Png
 
 Image: TypeAlias = NDArray[np.uint8]
@@ -143,19 +142,6 @@ class TurnEnv(gymnasium.Env[Obs, str]):
         It must be a function of the observation alone: replay applies it, in another instance, to the stored one.
         """
         return observation
-
-
-def seed_and_split(env: TurnEnv, seed: int | None, options: Mapping[str, Any] | None) -> tuple[int, str]:
-    """Return the seed and the split of the task that a reset draws; without a seed, a draw of the environment.
-
-    Raises:
-        ValueError: the split is unknown.
-    """
-    split = (options or {}).get("split", "train")
-    if split not in SPLITS:
-        name = env.spec.id if env.spec is not None else type(env).__name__
-        raise ValueError(f"unknown split {split!r} of `{name}`; choose from {', '.join(SPLITS)}")
-    return int(env.np_random.integers(2**31)) if seed is None else seed, split
 
 
 ABOUT_ACTIONS = frozenset({"oracle", "valid_actions", "vocabulary"})
@@ -326,6 +312,22 @@ class Adapted(TurnEnv):
     def _pass_deadline(self) -> None:
         if isinstance(self.core, TurnEnv):
             self.core.deadline = self.deadline
+
+
+def checked_actions(env: TurnEnv) -> list[tuple[str, float]]:
+    """Return ``env.valid_actions()``; a common mistake is a list of actions without weights.
+
+    Raises:
+        TypeError: an item is not a pair of an action and its weight.
+    """
+    actions = env.valid_actions()
+    wrong = next((one for one in actions if isinstance(one, str) or len(one) != 2), None)
+    if wrong is not None:
+        raise TypeError(
+            '`valid_actions()` must return (action, weight) pairs, for example `[("say red", 1.0)]`; '
+            f"it returned {wrong!r:.80}"
+        )
+    return actions
 
 
 def provides_oracle(env: TurnEnv) -> bool:

@@ -32,7 +32,6 @@ from ..errors import suggestion
 from ..process.limits import limits, raise_again
 from .base import Adapted, TurnEnv
 from .errors import EnvironmentFailed, UnknownEnvironment
-from .web.miniwob.tasks import TASKS
 
 LOG = logging.getLogger(__name__)
 
@@ -53,7 +52,8 @@ SHIPPED = {
     "turnwise/SemiOnline-v0": "turnwise.envs.semi_online.env:SemiOnlineEnv",
 }
 """The shipped environments; their modules are imported when an environment is made."""
-MINIWOB = "turnwise.envs.web.miniwob.env:MiniWoBEnv"
+MINIWOB = "turnwise.envs.web.miniwob"
+"""The folder of MiniWoB++, whose list of tasks is imported when the environments are registered."""
 
 REGISTER_TIMEOUT_S = 30.0
 """Longest wait for another thread that loads the plugins or imports a module of environments; ends before
@@ -116,15 +116,11 @@ def load_plugins() -> Mapping[str, str]:
 
 
 def _register() -> dict[str, str]:
-    for env_id, entry_point in SHIPPED.items():
+    tasks = importlib.import_module(f"{MINIWOB}.tasks").TASKS
+    miniwob = {f"turnwise/MiniWoB-{task}-v0": (f"{MINIWOB}.env:MiniWoBEnv", {"task": task}) for task in tasks}
+    for env_id, (entry, options) in ({each: (entry, {}) for each, entry in SHIPPED.items()} | miniwob).items():
         if env_id not in gymnasium.registry:
-            gymnasium.register(env_id, entry_point=entry_point, order_enforce=False, disable_env_checker=True)
-    for task in TASKS:
-        name = f"turnwise/MiniWoB-{task}-v0"
-        if name not in gymnasium.registry:
-            gymnasium.register(
-                name, entry_point=MINIWOB, kwargs={"task": task}, order_enforce=False, disable_env_checker=True
-            )
+            gymnasium.register(env_id, entry, kwargs=options, order_enforce=False, disable_env_checker=True)
     broken = {}
     for point in entry_points(group=ENTRY_POINTS):
         try:

@@ -9,9 +9,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from ..records import SPLITS
-
-HELD_OUT_EVERY = 5
-"""One template and one seed in this many are held out."""
+from .draws import HELD_OUT_EVERY
+from .options import one_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,14 +64,9 @@ class TemplateSplits:
         Raises:
             ValueError: ``by``, ``split`` or the part is unknown.
         """
-        options = (
-            ("by", by, self.by),
-            ("split", split, SPLITS),
-            (f"held_out_{self.part}", held_out_part, self.all_parts),
-        )
-        for name, value, choices in options:
-            if value not in choices:
-                raise ValueError(f"unknown `{name}` {value!r}; choose from {', '.join(choices)}")
+        one_of("by", by, self.by)
+        one_of("split", split, SPLITS)
+        one_of(f"held_out_{self.part}", held_out_part, self.all_parts)
         if by == "instance":
             return tuple(self.parts)
         test = split == "test"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import TYPE_CHECKING
 
-from ...envs.runner.valid_actions import checked_actions
+from ...envs.base import checked_actions
 from ..rollout.player import PlayerTurn
 
 if TYPE_CHECKING:

@@ -140,9 +140,9 @@ def play_episode(env_id: str, *, seed: int, split: str, options: dict[str, Any])
         UnknownEnvironment: ``env_id`` is not registered.
         Exit: the environment failed; the reason is on stderr.
     """
+    from ...envs.authoring.play import play
     from ...envs.errors import EnvironmentFailed
     from ...envs.registry import make
-    from ...envs.authoring.play import play
 
     images = _ImageFolder()
     env = make(env_id, **options)

@@ -15,10 +15,9 @@ import gymnasium
 from gymnasium.utils.env_checker import check_env
 
 from ...records import SPLITS
-from ..base import Adapted, TurnEnv, provides_oracle
+from ..base import Adapted, TurnEnv, checked_actions, provides_oracle
 from ..errors import EnvError, EnvTimeout, NotTrainable
 from ..runner.step_result import StepResult
-from ..runner.valid_actions import checked_actions
 from .differences import difference, outcome
 from .isolation import episodes_apart, own_random_stream, process_kept
 from .other_process import same_in_another_process

@@ -1,7 +1,7 @@
 """The check of episodes in another process, in which the hashes of texts, and so the order of a set, differ.
 
-``python -m turnwise.envs.authoring.other_process`` is that process: it reads a ``_Request`` as JSON from stdin and writes a
-list of ``_Played`` as JSON, or the error as text.
+``python -m turnwise.envs.authoring.other_process`` is that process: it reads a ``_Request`` as JSON from stdin and
+writes a list of ``_Played`` as JSON, or the error as text.
 """
 
 import asyncio

@@ -9,12 +9,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from ...errors import TurnwiseError
-from ..base import Obs, TurnEnv
+from ..base import Obs, TurnEnv, checked_actions
 from ..errors import wrap_error
 from ..runner.environment_code import environment_code
 from ..runner.observations import instructions, parts, png
 from ..runner.step_result import from_reset, from_step
-from ..runner.valid_actions import checked_actions
 from ..spaces import Png
 
 HELP = (

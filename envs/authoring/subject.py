@@ -6,10 +6,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..base import TurnEnv
+from ..base import TurnEnv, checked_actions
 from ..runner.env_thread import EnvThread
 from ..runner.step_result import StepResult
-from ..runner.valid_actions import checked_actions
 from .process_state import State
 
 TURNS = 20

@@ -2,9 +2,8 @@
 
 from typing import Any
 
-from ..base import ABOUT_ACTIONS, Adapted, TurnEnv, overrides
+from ..base import ABOUT_ACTIONS, Adapted, TurnEnv, checked_actions, overrides
 from ..errors import EnvError
-from ..runner.valid_actions import checked_actions
 from .subject import CheckFailed, Subject
 
 COSTS = {

@@ -17,23 +17,21 @@ agent runs has no snapshot.
 import contextlib
 from dataclasses import dataclass, replace
 from time import monotonic
-from typing import Any
 
-from ...sandbox import FileError, SandboxBroken, SandboxError, SandboxLease, Tree
-from ..base import Info, Obs, TurnEnv
+from ...sandbox import FileError, SandboxBroken, SandboxError, Tree
+from ..episode import Turn
 from ..spaces import FreeText
 from .deadlines import ACTION_SHARE, end_of_step, latest_grading, left
-from .fresh_sandbox import FILE_TIMEOUT_S, open_sandbox, sandbox_extras
+from .fresh_sandbox import FILE_TIMEOUT_S
 from .grading.grade import Verdict, grade
-from .grading.pytest_host import prepare_tests
-from .grading.record import recorded
+from .grading.tampering import recorded
 from .instances import MIX, Instances
 from .oracle import next_action
 from .submission import Submission, collect_submission
 from .task import CodeTask
 from .tools.actions import MalformedAction, Submit, parse
 from .tools.execute import ActionResult, act, bounded, listing
-from .workspace_snapshot import pack, unpack
+from .workspace_env import WorkspaceEnv
 
 INSTRUCTIONS = """You work in a repository, through one tool call a turn. The first line of your answer names the tool:
 bash COMMAND            run a command, or the script on the lines below it
@@ -50,19 +48,20 @@ WORDS = ("bash", "ls", "cat", "view", ".", "README.md", "submit", "echo", "pytho
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
-    """The state of a running episode."""
+class Work:
+    """An episode, without its sandbox."""
 
     task: CodeTask
     files: Tree
+    """The files that were last read."""
     digest: str
     judged: Tree
-    share: float
-    archive: bytes
-    """The files of the sandbox."""
+    """The files that were last graded."""
+    share: float = 0.0
+    """The share of their checks that pass."""
 
 
-class CodeEnv(TurnEnv):
+class CodeEnv(WorkspaceEnv[Work]):
     """A repository with a shell. ``family``: ``mix`` or one of ``families.FAMILIES``; ``folder``: custom tasks instead.
 
     Costs are subtracted: ``turn_cost`` per turn, ``invalid_cost`` per action that does not parse or apply.
@@ -75,8 +74,6 @@ class CodeEnv(TurnEnv):
     """
 
     deterministic = False
-    sandboxed = True
-    restorable = True
 
     def __init__(
         self,
@@ -94,56 +91,43 @@ class CodeEnv(TurnEnv):
         self._costs = {"turn": turn_cost, "invalid": invalid_cost, "tamper": tamper_cost}
         self._max_chars = max_chars
         self._trusted = trusted
-        self._box: SandboxLease | None = None
-        self._task: CodeTask | None = None
-        self._over = True
         self.action_space = FreeText(words=WORDS)
         self.observation_space = FreeText(2 * max_chars + 100, words=WORDS)
 
     @property
-    def task(self) -> CodeTask:
-        """Return the current instance.
+    def code_task(self) -> CodeTask:
+        """The task of the running episode."""
+        return self.episode.task
 
-        Raises:
-            RuntimeError: before the first reset.
-        """
-        if self._task is None:
-            raise RuntimeError("`turnwise/Code-v0` was stepped before its first reset; call `reset` first")
-        return self._task
+    @property
+    def state_key(self) -> str:
+        """Name the files."""
+        return self.episode.digest[:16]
 
     def instructions(self) -> str:
         """Return the description of the tools."""
         return INSTRUCTIONS
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Obs, Info]:
-        """Lease a clean sandbox with the workspace of the task of this seed."""
-        super().reset(seed=seed)
+    def _begin(self, seed: int, split: str) -> Turn:
         self.close()
-        number = int(self.np_random.integers(2**31)) if seed is None else seed
-        task = self._instances.draw(number, (options or {}).get("split", "train"))
-        self._task = replace(task, spec=task.spec.model_copy(update={"trusted": self._trusted}))
-        if task.tests:
-            prepare_tests(self._task)
-        self._box = open_sandbox(self._task.spec, task.workspace)
-        self._files, self._digest = task.workspace, ""
-        self._read(self._box, monotonic() + FILE_TIMEOUT_S)
-        self._over = False
-        self._judged = self._files
-        self._share = grade(self._task, self._files).share if self._step_reward else 0.0
+        task = self._instances.draw(seed, split)
+        task = replace(task, spec=task.spec.model_copy(update={"trusted": self._trusted}))
+        extras = {"task": task.name, **self._open(task)}
+        self.episode = Work(task, task.workspace, "", task.workspace)
+        self._read(monotonic() + FILE_TIMEOUT_S)
+        files = self.episode.files
+        share = grade(task, files).share if self._step_reward else 0.0
+        self.episode = replace(self.episode, judged=files, share=share)
         text = f"{task.instruction}\n\nFiles:\n{listing(task.workspace)}"
-        return bounded(text, 2 * self._max_chars), self._info(True, {}) | {
-            "extras": {"task": task.name, **sandbox_extras(self._box)}
-        }
+        return Turn(bounded(text, 2 * self._max_chars), info={"extras": extras})
 
-    def step(self, action: str) -> tuple[Obs, float, bool, bool, Info]:
-        """Parse the text of an action, run the action, and return Gymnasium's five values."""
-        task = self.task
-        if self._over or self._box is None:
-            return "the episode is over", 0.0, True, False, self._info(False, {})
+    def _play(self, action: str) -> Turn:
+        assert self._box is not None  # noqa: S101 - an episode without a sandbox is over
+        task = self.episode.task
         try:
             asked = parse(action)
         except MalformedAction as error:
-            return self._turn(str(error), False, None)
+            return self._continue(str(error), False, None)
         until, submitted, done = end_of_step(self.deadline), None, ActionResult("")
         latest = latest_grading(until)
         try:
@@ -152,73 +136,45 @@ class CodeEnv(TurnEnv):
             else:
                 seconds = min(task.command_seconds, ACTION_SHARE * left(until))
                 done = act(self._box, asked, seconds, self._max_chars)
-                self._read(self._box, until)
+                self._read(until)
         except (SandboxBroken, FileError) as error:
-            files = self._files if monotonic() < latest else None
+            files = self.episode.files if monotonic() < latest else None
             lost = Submission(files, (f"the sandbox broke: {error}"[:200],))
             return self._end(lost, "the sandbox broke", until)
         except SandboxError:
             # Something outside the sandbox ended it: the episode fails, and is not graded.
-            self._over = True
             self.close()
             raise
         # Outside of the `try`: the agent does not cause the failures of a grading.
         if submitted is not None:
             return self._end(submitted, "submitted", until)
-        return self._turn(done.text, done.applied, until if monotonic() < latest else None)
+        return self._continue(done.text, done.applied, until if monotonic() < latest else None)
 
     def check_trainable(self) -> None:
         """Check that no task of the split ``train`` has hidden tests, except ``trusted`` tasks. Raises NotTrainable."""
         self._instances.check_trainable()
 
-    def snapshot(self) -> Snapshot | None:
-        """Return the files of the sandbox and the progress; None if the episode is over or has no snapshot now."""
-        archive = pack(self._box) if self._box is not None else None
-        if archive is None:
-            return None
-        return Snapshot(self.task, self._files, self._digest, self._judged, self._share, archive)
-
-    def restore(self, snapshot: Snapshot) -> None:
-        """Continue the episode of a snapshot in a fresh sandbox.
-
-        Raises:
-            SandboxError: no sandbox can be leased, or it fails.
-        """
-        self.close()
-        self._task, self._files, self._digest = snapshot.task, snapshot.files, snapshot.digest
-        self._judged, self._share = snapshot.judged, snapshot.share
-        if snapshot.task.tests:
-            prepare_tests(snapshot.task)
-        self._box = unpack(snapshot.task.spec, snapshot.archive)
-        self._over = False
-
-    def close(self) -> None:
-        """Release the sandbox."""
-        box, self._box = self._box, None
-        if box is not None:
-            box.release()
-
     def oracle(self) -> str:
         """Return the action that puts the next entry of the solution in place, then ``submit``."""
-        if self.task.solution is None:
-            raise NotImplementedError(f"task {self.task.name} has no solution/")
-        return next_action(self._files, self.task.workspace, self.task.solution)
+        task = self.episode.task
+        if task.solution is None:
+            raise NotImplementedError(f"task {task.name} has no solution/")
+        return next_action(self.episode.files, task.workspace, task.solution)
 
-    def _turn(self, text: str, valid: bool, until: float | None) -> tuple[Obs, float, bool, bool, Info]:
-        """Return the result of a turn that does not end the episode; its files are graded unless ``until`` is None."""
-        parts = self._cost(valid)
-        if self._step_reward and self._files != self._judged and until is not None:
-            self._progress(grade(self.task, self._files, until), parts)
-        return bounded(text, self._max_chars), sum(parts.values()), False, False, self._info(valid, parts)
+    def _continue(self, text: str, valid: bool, until: float | None) -> Turn:
+        """Return a turn that does not end the episode; its files are graded unless ``until`` is None."""
+        work, parts = self.episode, self._cost(valid)
+        if self._step_reward and work.files != work.judged and until is not None:
+            self._progress(grade(work.task, work.files, until), parts)
+        return Turn(bounded(text, self._max_chars), parts, valid)
 
-    def _end(self, submitted: Submission, how: str, until: float) -> tuple[Obs, float, bool, bool, Info]:
+    def _end(self, submitted: Submission, how: str, until: float) -> Turn:
         """Grade. Release the agent's sandbox first, so that grading in a full pool does not deadlock."""
-        self._over = True
         self.close()
         verdict = Verdict(0, 1)
         if submitted.files is not None:
-            self._files = submitted.files
-            verdict = grade(self.task, submitted.files, until)
+            self.episode = replace(self.episode, files=submitted.files)
+            verdict = grade(self.episode.task, submitted.files, until)
         tamper = recorded([*submitted.tamper, *verdict.tamper])
         parts = self._cost(valid=True)
         parts["success"] = float(verdict.success)
@@ -231,13 +187,12 @@ class CodeEnv(TurnEnv):
             extras["left_out"] = left_out
         if verdict.timed_out:
             extras["timed_out"] = ["grading"]
-        info = self._info(True, parts) | {"success": verdict.success, "extras": extras}
         text = f"{how}: {'every check passes' if verdict.success else 'a check fails'}"
-        return text, sum(parts.values()), True, False, info
+        return Turn(text, parts, over=True, success=verdict.success, info={"extras": extras})
 
     def _progress(self, verdict: Verdict, parts: dict[str, float]) -> None:
-        parts["passing"] = verdict.share - self._share
-        self._share, self._judged = verdict.share, self._files
+        parts["passing"] = verdict.share - self.episode.share
+        self.episode = replace(self.episode, share=verdict.share, judged=self.episode.files)
 
     def _cost(self, valid: bool) -> dict[str, float]:
         parts = {"turn": -self._costs["turn"]} if self._costs["turn"] else {}
@@ -245,12 +200,10 @@ class CodeEnv(TurnEnv):
             parts["invalid"] = -self._costs["invalid"]
         return parts
 
-    def _info(self, valid: bool, parts: dict[str, float]) -> Info:
-        key = self._digest[:16]
-        return {"action_valid": valid, "state_key": key, "env_error": None, "success": False, "reward_parts": parts}
-
-    def _read(self, box: SandboxLease, until: float) -> None:
+    def _read(self, until: float) -> None:
         """Read the files of the work folder if they changed; keep the earlier ones if they exceed the read limit."""
+        assert self._box is not None  # noqa: S101 - an episode without a sandbox is over
+        work = self.episode
         with contextlib.suppress(FileError):
-            self._digest, found = box.read_changes(".", self._digest, timeout_s=left(until, FILE_TIMEOUT_S))
-            self._files = self._files if found is None else found
+            digest, found = self._box.read_changes(".", work.digest, timeout_s=left(until, FILE_TIMEOUT_S))
+            self.episode = replace(work, digest=digest, files=work.files if found is None else found)

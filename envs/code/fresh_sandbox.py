@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from time import monotonic
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from ...sandbox import NodeLost, SandboxBroken, SandboxError, SandboxLease, SandboxLost, SandboxSpec, Tree, lease
 from ...sandbox.errors import LeaseTimeout
@@ -13,11 +13,6 @@ LEASE_TIMEOUT_S = 15.0
 FILE_TIMEOUT_S = 10.0
 
 T = TypeVar("T")
-
-
-def sandbox_extras(box: SandboxLease) -> dict[str, Any]:
-    """Return the image and digest of a sandbox, for ``info["extras"]``."""
-    return {"sandbox": {"image": box.spec.image, "digest": box.digest}}
 
 
 def open_sandbox(spec: SandboxSpec, tree: Tree) -> SandboxLease:

@@ -1,14 +1,45 @@
 """Draw the tasks of ``turnwise/Code-v0`` from the procedural families or from a task folder."""
 
+from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 
+from ...records import SPLITS
+from ..draws import draw_for
 from ..errors import NotTrainable
-from .families import FAMILIES, SPLITS
-from .families import draw as drawn
+from ..options import one_of
+from .families.boundary import boundary
+from .families.command import command
+from .families.container import container
+from .families.formula import formula
+from .families.ordering import ordering
+from .families.parsing import parsing
+from .families.rename import rename
+from .families.setting import setting
+from .families.state import state
+from .families.words import Words
 from .task import CodeTask
 from .task_folder import MANIFEST, BadTask, find, has_forgeable_tests, load
 
+FAMILIES: dict[str, Callable[[Words], CodeTask]] = {
+    "boundary": boundary,
+    "command": command,
+    "container": container,
+    "formula": formula,
+    "ordering": ordering,
+    "parsing": parsing,
+    "rename": rename,
+    "setting": setting,
+    "state": state,
+}
 MIX = "mix"
+
+
+def draw(seed: int, split: str, family: str = MIX) -> CodeTask:
+    """Return the procedural task of a seed; for ``mix`` the seed selects the family. The splits share no task."""
+    attempts = (Words(f"{split} {seed} {family} {attempt}") for attempt in count())
+    words = draw_for(split, lambda: ((drawn := next(attempts)), drawn.held_out))
+    return FAMILIES[words.choice(tuple(FAMILIES)) if family == MIX else family](words)
 
 
 class Instances:
@@ -20,9 +51,7 @@ class Instances:
     """
 
     def __init__(self, family: str = MIX, folder: str | None = None) -> None:
-        if family != MIX and family not in FAMILIES:
-            raise ValueError(f"unknown family {family!r} of turnwise/Code-v0; choose from mix, {', '.join(FAMILIES)}")
-        self._family = family
+        self._family = one_of("family", family, (MIX, *FAMILIES), "turnwise/Code-v0")
         self._folder = Path(folder) if folder else None
         self._read: dict[Path, CodeTask] = {}
         if self._folder:
@@ -58,13 +87,10 @@ class Instances:
         """Return the task of a seed; tasks of a folder are indexed by ``seed % count``.
 
         Raises:
-            ValueError: the split is unknown.
             BadTask: a task folder is invalid.
         """
-        if split not in SPLITS:
-            raise ValueError(f"unknown split {split!r} of turnwise/Code-v0; choose from {', '.join(SPLITS)}")
         if self._folder is None:
-            return drawn(seed, split, self._family)
+            return draw(seed, split, self._family)
         paths = find(self._folder, split)
         path = paths[seed % len(paths)]
         if path not in self._read:

@@ -5,7 +5,7 @@ observation is the tree of elements as numbered text, a screenshot, or both. Dam
 own screen (a crash, an endless script or loop) is an outcome: the observation reports it, and the episode is graded.
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -14,7 +14,9 @@ from typing import Any, Literal, get_args
 import numpy as np
 from gymnasium.spaces import Dict
 
-from ..base import Info, Obs, TurnEnv, seed_and_split
+from ..base import Obs
+from ..episode import EpisodeEnv, Turn
+from ..options import one_of
 from ..spaces import FreeText, Png, PngSpace
 from .calls import Action, InvalidAction
 from .driver_client import DriverClient, Steps
@@ -36,7 +38,7 @@ class Verdict:
     success: bool = False
 
 
-class ScreenEnv(TurnEnv, ABC):
+class ScreenEnv(EpisodeEnv[Any]):
     """The base class of environments on a screen of ``width`` x ``height`` pixels.
 
     ``observation`` is ``text``, ``screenshot`` or ``both``; ``marks`` draws the numbers of the elements on screenshots.
@@ -52,8 +54,7 @@ class ScreenEnv(TurnEnv, ABC):
     height: int
 
     def __init__(self, observation: ObservationMode = "text", marks: bool = False) -> None:
-        if observation not in OBSERVATION_MODES:
-            raise ValueError(f"unknown `observation` {observation!r}; choose from {', '.join(OBSERVATION_MODES)}")
+        one_of("observation", observation, OBSERVATION_MODES)
         if not isinstance(marks, bool):
             raise ValueError(f"`marks` must be true or false, not {marks!r}")
         if marks and observation == "text":
@@ -71,8 +72,6 @@ class ScreenEnv(TurnEnv, ABC):
         """The nodes of the last observation."""
         self.goal = ""
         """The goal of the current episode."""
-        self._begun = False
-        self._over = True
         self._turn = 0
         self._state_key = ""
 
@@ -101,36 +100,30 @@ class ScreenEnv(TurnEnv, ABC):
     def _verdict(self, actions: Sequence[Action], answer: Mapping[str, Any]) -> Verdict:
         """Return the verdict after a turn from the driver's answer."""
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Obs, Info]:
-        """Draw an instance of ``options["split"]`` (default ``train``) and open it."""
-        super().reset(seed=seed)
-        steps = self._opening(*seed_and_split(self, seed, options))
-        self._begun = True
-        answer, png = self.client.open([*steps, self._observe_step()])
-        self._over, self._turn = False, 0
+    @property
+    def state_key(self) -> str:
+        """Name the tree of elements, or the screenshot if there is no tree."""
+        return self._state_key
+
+    def _begin(self, seed: int, split: str) -> Turn:
+        answer, png = self.client.open([*self._opening(seed, split), self._observe_step()])
+        self._turn = 0
         self.goal = self._goal(answer)
         observation = self._observation(f"goal: {self.goal}", answer, png)
-        return observation, self._info(True, {}, False) | {"extras": self.client.extras()}
+        return Turn(observation, info={"extras": self.client.extras()})
 
-    def step(self, action: str) -> tuple[Obs, float, bool, bool, Info]:
+    def _play(self, action: str) -> Turn:
         """Apply the action on the last line of the text."""
-        if not self._begun:
-            raise RuntimeError(f"`{type(self).__name__}` was stepped before its first reset; call `reset` first")
-        if self._over:
-            return self._ended(), 0.0, True, False, self._info(False, {}, False)
         parsed = self._parse(action)
         actions = () if isinstance(parsed, InvalidAction) else tuple(parsed)
-        # An episode whose sandbox fails in the next line cannot be stepped again.
-        self._over = True
         answer, png = self.client.do(self._steps(actions))
         self._turn += 1
         verdict = self._verdict(actions, answer)
-        self._over = verdict.over or "broken" in answer
         error = parsed.message if isinstance(parsed, InvalidAction) else answer.get("refused", "")
         shown_error = answer.get("lost", error)
         observation = self._observation(f"error: {shown_error}" if shown_error else "", answer, png)
-        info = self._info(not error, verdict.reward_parts, verdict.success)
-        return observation, float(sum(verdict.reward_parts.values())), self._over, False, info
+        over = verdict.over or "broken" in answer
+        return Turn(observation, verdict.reward_parts, not error, over, verdict.success)
 
     def screenshot(self) -> Png | None:
         """Return the screen as it is now; None without a screenshot."""
@@ -180,12 +173,3 @@ class ScreenEnv(TurnEnv, ABC):
 
     def _black(self) -> Png:
         return Png.encode(np.zeros((self.height, self.width, 3), np.uint8))
-
-    def _info(self, valid: bool, reward_parts: Mapping[str, float], success: bool) -> Info:
-        return {
-            "action_valid": valid,
-            "state_key": self._state_key,
-            "env_error": None,
-            "success": success,
-            "reward_parts": dict(reward_parts),
-        }

@@ -14,12 +14,13 @@ The accuracy is 1 for the expert's action, .5 for one of its type, .1 for one of
 one. The episode is a success if every action matched.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, get_args
 
-from ..base import Info, Obs, TurnEnv
+from ..episode import EpisodeEnv, Turn
 from ..errors import EnvironmentFailed
+from ..options import not_negative, one_of
 from ..runner.observations import MAX_OBSERVATION_BYTES
 from ..spaces import FreeText
 from .expert import Expert, read_experts, without_thought
@@ -34,17 +35,16 @@ Patch = Literal["none", "thought_free", "with_thought"]
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
-    """The state of an episode."""
+class Attempt:
+    """An episode of the policy."""
 
     expert: Expert
-    turn: int
-    wrong: tuple[int, ...]
+    turn: int = 0
+    wrong: tuple[int, ...] = ()
     """The turns whose action did not match."""
-    over: bool
 
 
-class SemiOnlineEnv(TurnEnv):
+class SemiOnlineEnv(EpisodeEnv[Attempt]):
     """The episodes of experts in the file ``path``, which ``turnwise trajectories experts`` writes.
 
     Args:
@@ -65,31 +65,21 @@ class SemiOnlineEnv(TurnEnv):
     ) -> None:
         if not path:
             raise ValueError("`path` is missing: name the file that `turnwise trajectories experts --run RUN` wrote")
-        if patch not in get_args(Patch):
-            raise ValueError(f"`patch` is {patch!r}; choose from {', '.join(get_args(Patch))}")
-        if max_patches < 0:
-            raise ValueError(f"`max_patches` is {max_patches}; choose 0 or more")
+        one_of("patch", patch, get_args(Patch))
+        not_negative("max_patches", max_patches)
         self._path = path
         self._experts = read_experts(path)
         self._types = frozenset(action_type(without_thought(text)) for one in self._experts for text in one.actions)
         self._match = find_matcher(matcher)
         self._patch = patch
         self._max_patches = 0 if patch == "none" else max_patches
-        self._expert: Expert | None = None
-        self._turn, self._wrong, self._over = 0, list[int](), False
         self.action_space = FreeText(words=sorted(self._types) or ("go",))
         self.observation_space = FreeText(MAX_OBSERVATION_BYTES)
 
     @property
-    def expert(self) -> Expert:
-        """Return the episode that is played.
-
-        Raises:
-            RuntimeError: before the first reset.
-        """
-        if self._expert is None:
-            raise RuntimeError("`reset` comes before every other call")
-        return self._expert
+    def state_key(self) -> str:
+        """Name the expert's episode and the turn."""
+        return f"{self.episode.expert.id} {self.episode.turn}"
 
     def instructions(self) -> str:
         """Return the system prompt that the experts had.
@@ -108,72 +98,54 @@ class SemiOnlineEnv(TurnEnv):
         """Return one seed per episode of the split."""
         return range(len(self._of_split(split)))
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Obs, Info]:
+    def _begin(self, seed: int, split: str) -> Turn:
         """Show the first observation of the episode with this number, modulo the number of episodes of the split."""
-        super().reset(seed=seed)
-        split = (options or {}).get("split", "train")
         experts = self._of_split(split)
         if not experts:
             raise EnvironmentFailed(
                 f"`{self._path}` holds no expert of the split `{split}`; record some with "
                 f"`turnwise eval --policy oracle --split {split}`, or set `evaluation.tasks = 0`"
             )
-        number = int(self.np_random.integers(len(experts))) if seed is None else seed
-        self._expert = experts[number % len(experts)]
-        self._turn, self._wrong, self._over = 0, [], False
-        return self.expert.observations[0], self._info()
+        self.episode = Attempt(experts[seed % len(experts)])
+        return Turn(self.episode.expert.observations[0], success=None, info={"extras": self._extras()})
 
-    def step(self, action: str) -> tuple[Obs, float, bool, bool, Info]:
+    def _play(self, action: str) -> Turn:
         """Compare an action with the expert's, and advance, patch or end."""
-        if self._over:
-            return STOPPED, 0.0, True, False, self._info()
-        expert = self.expert.actions[self._turn]
-        match = Match(self._match(without_thought(expert), without_thought(action), self._types))
-        parts = {"format": FORMAT * (match is not Match.UNPARSABLE), "action": (1 - FORMAT) * ACCURACY[match]}
-        patch: str | None = None
-        if match is not Match.EXACT:
-            self._wrong.append(self._turn)
-            if len(self._wrong) > self._max_patches:
-                self._over = True
-                return STOPPED, sum(parts.values()), True, False, self._info(match, parts)
-            patch = expert if self._patch == "with_thought" else without_thought(expert)
-        self._turn += 1
-        self._over = self._turn == len(self.expert.actions)
-        info = {**self._info(match, parts), "patch": patch}
-        return self.expert.observations[self._turn], sum(parts.values()), self._over, False, info
+        expert, turn = self.episode.expert, self.episode.turn
+        text = expert.actions[turn]
+        match = Match(self._match(without_thought(text), without_thought(action), self._types))
+        valid, right = match is not Match.UNPARSABLE, match is Match.EXACT
+        parts = {"format": FORMAT * valid, "action": (1 - FORMAT) * ACCURACY[match]}
+        if not right:
+            self.episode = replace(self.episode, wrong=(*self.episode.wrong, turn))
+            if len(self.episode.wrong) > self._max_patches:
+                return Turn(STOPPED, parts, valid, over=True, info={"extras": self._extras()})
+        patch = None if right else text if self._patch == "with_thought" else without_thought(text)
+        self.episode = replace(self.episode, turn=turn + 1)
+        over = turn + 1 == len(expert.actions)
+        success = not self.episode.wrong if over else None
+        return Turn(
+            expert.observations[turn + 1], parts, valid, over, success, {"extras": self._extras(), "patch": patch}
+        )
+
+    def _ended(self) -> str:
+        return STOPPED
 
     def oracle(self) -> str:
         """Return the expert's action."""
-        return without_thought(self.expert.actions[self._turn])
+        return without_thought(self.episode.expert.actions[self.episode.turn])
 
     def valid_actions(self) -> list[tuple[str, float]]:
         """Return the different actions of the episode, in any order of the turns."""
-        return [(text, 1.0) for text in sorted({without_thought(text) for text in self.expert.actions})]
+        return [(text, 1.0) for text in sorted({without_thought(text) for text in self.episode.expert.actions})]
 
     def vocabulary(self) -> list[str]:
         """Return every word of the file's observations and actions, and those of the environment itself."""
         texts = (text for one in self._experts for text in (*one.observations, *one.actions, one.instructions))
         return sorted({word for text in (STOPPED, *texts) for word in text.split()})
 
-    def snapshot(self) -> Snapshot:
-        """Return the episode, its turn and the turns that did not match."""
-        return Snapshot(self.expert, self._turn, tuple(self._wrong), self._over)
-
-    def restore(self, snapshot: Snapshot) -> None:
-        """Continue the episode of a snapshot."""
-        self._expert, self._turn = snapshot.expert, snapshot.turn
-        self._wrong, self._over = list(snapshot.wrong), snapshot.over
-
     def _of_split(self, split: str) -> Sequence[Expert]:
-        if split not in ("train", "test"):
-            raise ValueError(f"unknown split {split!r}; choose `train` or `test`")
         return [one for one in self._experts if one.split == split]
 
-    def _info(self, match: Match = Match.EXACT, parts: Mapping[str, float] | None = None) -> Info:
-        info: Info = {
-            "action_valid": match is not Match.UNPARSABLE,
-            "state_key": f"{self.expert.id} {self._turn}",
-            "reward_parts": dict(parts or {}),
-            "extras": {"expert": self.expert.id, "wrong_turns": list(self._wrong)},
-        }
-        return {**info, "success": not self._wrong} if self._over else info
+    def _extras(self) -> dict[str, object]:
+        return {"expert": self.episode.expert.id, "wrong_turns": list(self.episode.wrong)}

@@ -11,8 +11,9 @@ from itertools import product
 from typing import Self
 
 from ..draws import SeededDraws
+from ..episode import Turn
 from .arithmetic import NotComputable, compute, expression, shown
-from .base import WRONG_REWARD, LanguageEnv, Puzzle, Reply
+from .base import WRONG_REWARD, LanguageEnv, Puzzle
 from .reading import numbers
 
 COMPUTED_REWARD = 0.3
@@ -73,26 +74,26 @@ class Calculator(Puzzle):
         """Return the question."""
         return self.question
 
-    def turn(self, text: str) -> tuple[Self, Reply]:
+    def turn(self, text: str) -> tuple[Self, Turn]:
         """Compute an expression, or compare a number with the answer."""
         if found := expression(text):
             return self._compute(found)
         match numbers(text):
             case [Fraction() as number] if number == self.answer:
-                return self, Reply(f"{shown(number)} is right!", verdict=True)
+                return self, Turn(f"{shown(number)} is right!", over=True, success=True)
             case [Fraction() as number]:
-                return self, Reply(f"{shown(number)} is wrong. {self.question}", {"wrong": WRONG_REWARD})
-        return self, Reply(f"Write an expression or a number. {self.question}", valid=False)
+                return self, Turn(f"{shown(number)} is wrong. {self.question}", {"wrong": WRONG_REWARD})
+        return self, Turn(f"Write an expression or a number. {self.question}", valid=False)
 
-    def _compute(self, found: str) -> tuple[Self, Reply]:
+    def _compute(self, found: str) -> tuple[Self, Turn]:
         try:
             result = compute(found)
         except NotComputable as error:
-            return self, Reply(f"The calculator cannot compute this: {error}. {self.question}", valid=False)
+            return self, Turn(f"The calculator cannot compute this: {error}. {self.question}", valid=False)
         right = result == self.answer
         parts = {"computed": COMPUTED_REWARD} if right and not self.computed else {}
         after = replace(self, result=result, computed=self.computed or right)
-        return after, Reply(f"{found} = {shown(result)}. {self.question}", parts)
+        return after, Turn(f"{found} = {shown(result)}. {self.question}", parts)
 
     def oracle(self) -> str:
         """Return the expression, then its result."""

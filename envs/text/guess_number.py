@@ -10,7 +10,8 @@ from fractions import Fraction
 from typing import Self
 
 from ..draws import SeededDraws
-from .base import LanguageEnv, Puzzle, Reply
+from ..episode import Turn
+from .base import LanguageEnv, Puzzle
 from .reading import numbers
 
 WIDTHS = (6, 14, 30)
@@ -60,23 +61,23 @@ class GuessNumber(Puzzle):
             return f"Choose one number from {self.at_least} to {self.at_most}."
         return "Choose one number."
 
-    def turn(self, text: str) -> tuple[Self, Reply]:
+    def turn(self, text: str) -> tuple[Self, Turn]:
         """Compare the only number of the text with the secret."""
         match numbers(text):
             case [Fraction() as guess] if self.low <= guess <= self.high and guess.denominator == 1:
                 return self._guessed(int(guess))
             case _:
-                return self, Reply(f"Write only a number. {self._request(shown=False)}", valid=False)
+                return self, Turn(f"Write only a number. {self._request(shown=False)}", valid=False)
 
-    def _guessed(self, guess: int) -> tuple[Self, Reply]:
+    def _guessed(self, guess: int) -> tuple[Self, Turn]:
         if guess == self.secret:
             after = replace(self, at_least=guess, at_most=guess)
-            return after, Reply(f"{guess} is right!", self._earned(after), verdict=True)
+            return after, Turn(f"{guess} is right!", self._earned(after), over=True, success=True)
         if guess < self.secret:
             after, hint = replace(self, at_least=max(self.at_least, guess + 1)), "Higher."
         else:
             after, hint = replace(self, at_most=min(self.at_most, guess - 1)), "Lower."
-        return after, Reply(f"{hint} {after._request(shown=False)}", self._earned(after))
+        return after, Turn(f"{hint} {after._request(shown=False)}", self._earned(after))
 
     def _earned(self, after: Self) -> dict[str, float]:
         ruled_out = (self.at_most - self.at_least) - (after.at_most - after.at_least)
@@ -102,5 +103,5 @@ class GuessNumberEnv(LanguageEnv):
         """Return the rules and an example."""
         return (
             f"Guess the secret number in {self.max_turns} turns. After each guess you read if it is higher or lower. "
-            "Reply with only a number, for example: 25"
+            "Turn with only a number, for example: 25"
         )

@@ -10,27 +10,13 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Self
 
-from ..draws import SeededDraws
-from .base import WRONG_REWARD, LanguageEnv, Puzzle, Reply
+from ..draws import SeededDraws, words
+from ..episode import Turn
+from .base import WRONG_REWARD, LanguageEnv, Puzzle
 from .reading import names, numbers
 
 READ_REWARD = 0.3
-ROWS = (
-    "lamp",
-    "desk",
-    "rug",
-    "clock",
-    "vase",
-    "kettle",
-    "pan",
-    "fork",
-    "plate",
-    "drill",
-    "saw",
-    "rope",
-    "tent",
-    "boat",
-)
+ROWS = words("lamp desk rug clock vase kettle pan fork plate drill saw rope tent boat")
 COLUMNS = ("price", "stock", "weight", "height", "width")
 SIZES = ((3, 1), (5, 3), (4, 2))
 """Rows and columns, per level."""
@@ -86,20 +72,20 @@ class TableLookup(Puzzle):
         """Return the names of the rows and the question."""
         return f"Rows: {', '.join(self.rows)}. {self.question}"
 
-    def turn(self, text: str) -> tuple[Self, Reply]:
+    def turn(self, text: str) -> tuple[Self, Turn]:
         """Compare a number with the answer, or read a row."""
         again = f" {self.question}" if len(self.wanted) == 1 else ""
         found, row = numbers(text), names(text, {row: (row, f"{row}s") for row in self.rows})
         if found == [self.answer]:
-            return self, Reply(f"{self.answer} is right!", verdict=True)
+            return self, Turn(f"{self.answer} is right!", over=True, success=True)
         if len(found) == 1 and isinstance(found[0], Fraction):
-            return self, Reply(f"{found[0]} is wrong.{again}", {"wrong": WRONG_REWARD})
+            return self, Turn(f"{found[0]} is wrong.{again}", {"wrong": WRONG_REWARD})
         if found or len(row) != 1:
-            return self, Reply(f"Write the name of a row or a number.{again}", valid=False)
+            return self, Turn(f"Write the name of a row or a number.{again}", valid=False)
         new = row[0] in self.wanted and row[0] not in self.read
         parts = {"read": READ_REWARD / len(self.wanted)} if new else {}
         after = replace(self, read=(*self.read, row[0])) if row[0] not in self.read else self
-        return after, Reply(f"{self._shown(row[0])}.{again}", parts)
+        return after, Turn(f"{self._shown(row[0])}.{again}", parts)
 
     def _shown(self, row: str) -> str:
         cells = self.cells[self.rows.index(row)]

@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from ..draws import NoInstance, SeededDraws, words
-from .base import LanguageEnv, Puzzle, Reply
+from ..episode import Turn
+from .base import LanguageEnv, Puzzle
 from .reading import names
 
 NARROWED_REWARD = 0.4
@@ -116,25 +117,25 @@ class TwentyQuestions(Puzzle):
         """Return the properties that some things of the list have and others lack."""
         return [name for name in PROPERTIES if 0 < sum(name in THINGS[each] for each in self.things) < len(self.things)]
 
-    def turn(self, text: str) -> tuple[Self, Reply]:
+    def turn(self, text: str) -> tuple[Self, Turn]:
         """Guess a thing, or answer a question about a property."""
         forms: dict[str, Sequence[str]] = {thing: (thing, f"{thing}s") for thing in self.things}
         forms |= {name: PROPERTIES[name] for name in self._properties()}
         match names(text, forms):
             case [name] if name == self.secret:
                 after = replace(self, left=(name,))
-                return after, Reply(f"Yes, it is the {name}!", self._earned(after), verdict=True)
+                return after, Turn(f"Yes, it is the {name}!", self._earned(after), over=True, success=True)
             case [name] if name in self.things:
                 return self._answered(f"No, not the {name}.", [each for each in self.left if each != name])
             case [name]:
                 has = name in THINGS[self.secret]
                 left = [each for each in self.left if (name in THINGS[each]) == has]
                 return self._answered(f"{name.capitalize()}: {'yes' if has else 'no'}.", left)
-        return self, Reply(f"Write only one word. {self._rules(shown=False)}", valid=False)
+        return self, Turn(f"Write only one word. {self._rules(shown=False)}", valid=False)
 
-    def _answered(self, text: str, left: Sequence[str]) -> tuple[Self, Reply]:
+    def _answered(self, text: str, left: Sequence[str]) -> tuple[Self, Turn]:
         after = replace(self, left=tuple(left))
-        return after, Reply(f"{text} {after._question(shown=False)}", self._earned(after))
+        return after, Turn(f"{text} {after._question(shown=False)}", self._earned(after))
 
     def _earned(self, after: Self) -> dict[str, float]:
         ruled_out = len(self.left) - len(after.left)
@@ -166,6 +167,6 @@ class TwentyQuestionsEnv(LanguageEnv):
     def instructions(self) -> str:
         """Return the rules and an example."""
         return (
-            f"Find the secret thing in {self.max_turns} turns. Reply with only one word: the thing, or a property to "
+            f"Find the secret thing in {self.max_turns} turns. Turn with only one word: the thing, or a property to "
             "ask if the thing has it. For example: bottle"
         )

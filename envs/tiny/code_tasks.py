@@ -2,26 +2,17 @@
 
 Each part is a file that names a function of the library and a number for it. ``main`` runs every part on two inputs and
 compares the results with the file ``wanted``; the hidden case does so with other inputs. An instance is a pure function
-of (seed, split, family). As in ``envs.tiny.text_tasks``, the splits share no combination of task and faulty parts.
+of (seed, split, family). The splits share no combination of task and faulty parts.
 """
 
-import random
-import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
 from ...sandbox import SandboxSpec, Tree
 from ..code.task import Case, CodeTask
-
-
-def _words(text: str) -> tuple[str, ...]:
-    return tuple(text.split())
-
+from ..draws import SeededDraws, draw_for, held_out, words
 
 FAMILIES = ("repair", "set", "write")
-HELD_OUT_SHARE = 5
-"""One combination in this many belongs to the test split."""
 TWICE_SHARE = 3
 """One instance in this many has two faulty parts, except in the family ``write``."""
 FIELDS = ("call", "value")
@@ -35,8 +26,8 @@ OPERATIONS: dict[str, Callable[[int, int], int]] = {
 }
 CALLS = tuple(OPERATIONS)
 VALUES = tuple(str(number) for number in range(10, 60))
-PARTS = _words("lamp chair desk rug clock vase kettle pan fork plate drill saw hammer rope tent boots")
-GRAMMAR = _words("task open run put done home fails pass file changed invalid ended right wrong")
+PARTS = words("lamp chair desk rug clock vase kettle pan fork plate drill saw hammer rope tent boots")
+GRAMMAR = words("task open run put done home fails pass file changed invalid ended right wrong")
 VOCABULARY = GRAMMAR + FAMILIES + FIELDS + CALLS + PARTS + VALUES
 SHOWN, HIDDEN = (5, 100_000), (7, 200_000)
 """Inputs of the visible and of the hidden check. One is below every number that a part may hold; the other is so large
@@ -77,7 +68,6 @@ SPEC = SandboxSpec(memory_mib=96, disk_mib=8, pids=32, inodes=512, read_mib=1, o
 """A small sandbox. It is trusted, because the actions run only harmless commands."""
 
 Part = dict[str, str]
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,41 +93,43 @@ def content(part: Part) -> bytes:
 
 def draw(seed: int, split: str, family: str) -> TinyTask:
     """Return the instance of a seed; ``family`` is one of ``FAMILIES``, or ``mix`` to draw it from the seed."""
-    rng = random.Random(f"{split} {seed} {family}")  # noqa: S311 - a game, not a secret
-    chosen = FAMILIES[int(rng.random() * len(FAMILIES))] if family == "mix" else family
-    while True:
-        task = _build(rng, chosen)
-        key = " ".join([task.asked, *sorted(task.faults)])
-        if (zlib.crc32(key.encode()) % HELD_OUT_SHARE == 0) == (split == "test"):
-            return task
+    draws = SeededDraws(f"{split} {seed} {family}")
+    chosen = draws.choice(FAMILIES) if family == "mix" else family
+
+    def task() -> tuple[TinyTask, bool]:
+        drawn = _build(draws, chosen)
+        return drawn, held_out(" ".join([drawn.asked, *sorted(drawn.faults)]))
+
+    return draw_for(split, task)
 
 
-def _build(rng: random.Random, family: str) -> TinyTask:
-    names = _pick(rng, PARTS, 2 + int(rng.random() * 3))
-    (call,), (value,) = _pick(rng, CALLS, 1), _pick(rng, VALUES, 1)
+def _build(draws: SeededDraws, family: str) -> TinyTask:
+    names = draws.sample(PARTS, draws.integer(2, 4))
+    call, value = draws.choice(CALLS), draws.choice(VALUES)
     asked = {"repair": {"call": call}, "set": {"value": value}, "write": {"call": call, "value": value}}[family]
-    count = 2 if family != "write" and rng.random() * TWICE_SHARE < 1 else 1
+    faulty = draws.sample(names, 2 if family != "write" and draws.chance(1 / TWICE_SHARE) else 1)
     right, given = dict[str, Part](), dict[str, Part]()
-    faulty = _pick(rng, names, count)
     for name in names:
-        (other,), (number,) = _pick(rng, CALLS, 1), _pick(rng, VALUES, 1)
-        right[name] = {"call": other, "value": number}
+        right[name] = {"call": draws.choice(CALLS), "value": draws.choice(VALUES)}
         if name in faulty:
             right[name] |= asked
         given[name] = dict(right[name])
         for field in asked if name in faulty else ():
-            options = CALLS if field == "call" else VALUES
-            (given[name][field],) = _pick(rng, tuple(word for word in options if word != right[name][field]), 1)
-    words = {field: _listed(rng, field, asked.get(field)) for field in FIELDS}
+            given[name][field] = draws.choice(_others(field, right[name][field]))
+    words = {field: _listed(draws, field, asked.get(field)) for field in FIELDS}
     text = " ".join(["task", family, *(f"{field} {word}" for field, word in asked.items())])
     faults = {name: dict(asked) for name in names if name in faulty}
     return TinyTask(family, text, names, faults, words, _code(family, text, names, given, right))
 
 
-def _listed(rng: random.Random, field: str, asked: str | None) -> tuple[str, ...]:
-    options = CALLS if field == "call" else VALUES
-    picked = _pick(rng, tuple(word for word in options if word != asked), DECOYS)
-    return _pick(rng, (asked, *picked), DECOYS + 1) if asked else picked
+def _listed(draws: SeededDraws, field: str, asked: str | None) -> tuple[str, ...]:
+    picked = draws.sample(_others(field, asked), DECOYS)
+    return draws.shuffled((asked, *picked)) if asked else picked
+
+
+def _others(field: str, word: str | None) -> tuple[str, ...]:
+    """Return the words of a field without one of them."""
+    return tuple(each for each in (CALLS if field == "call" else VALUES) if each != word)
 
 
 def _code(family: str, asked: str, names: Sequence[str], given: dict[str, Part], right: dict[str, Part]) -> CodeTask:
@@ -157,8 +149,3 @@ def _code(family: str, asked: str, names: Sequence[str], given: dict[str, Part],
         solution={name: content(right[name]) for name in names if given[name] != right[name]},
         spec=SPEC,
     )
-
-
-def _pick(rng: random.Random, options: tuple[T, ...], count: int) -> tuple[T, ...]:
-    pool = list(options)
-    return tuple(pool.pop(int(rng.random() * len(pool))) for _ in range(count))

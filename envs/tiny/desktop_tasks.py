@@ -4,8 +4,7 @@ import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-HELD_OUT_SHARE = 5
-"""One instance in so many is held out."""
+from ..draws import HELD_OUT_EVERY, draw_for
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,15 +67,16 @@ KINDS: Mapping[str, tuple[Draw, ...]] = {"trained": (show, show_two, append, cle
 
 def draw(seed: int, split: str, by: str) -> Instance:
     """Return the instance of a seed. With ``by="instance"``, the splits share no instance."""
-    held_out = split == "test" and by == "template"
     draws = random.Random(f"tiny desktop {split} {seed} {by}")  # noqa: S311 - a game, not a secret
-    kinds = KINDS["held_out" if held_out else "trained"]
-    while True:
-        instance = draws.choice(kinds)(draws)
-        if by == "template" or is_held_out(instance) == (split == "test"):
-            return instance
+    kinds = KINDS["held_out" if by == "template" and split == "test" else "trained"]
+
+    def instance() -> tuple[Instance, bool]:
+        drawn = draws.choice(kinds)(draws)
+        return drawn, split == "test" if by == "template" else is_held_out(drawn)
+
+    return draw_for(split, instance)
 
 
 def is_held_out(instance: Instance) -> bool:
     """Return whether an instance belongs to the test split."""
-    return random.Random(f"{instance.kind} {instance.start} {instance.wanted}").randrange(HELD_OUT_SHARE) == 0  # noqa: S311
+    return random.Random(f"{instance.kind} {instance.start} {instance.wanted}").randrange(HELD_OUT_EVERY) == 0  # noqa: S311

@@ -1,42 +1,31 @@
 """Instances of ``turnwise/TextSite-v0``: the site, the task and the words of a seed.
 
-An instance is a pure function of (seed, split, family). Draws use only ``random.Random.random``, the one generator
-method that Python promises to keep, so a stored trajectory replays under any later Python. A combination (item and
-price; user and password; target and set of links) decides by itself whether it is held out, so the two splits share no
-combination for any seed.
+An instance is a pure function of (seed, split, family). A combination (item and price; user and password; target and
+set of links) decides by itself whether it is held out, so the two splits share no combination for any seed.
 """
 
-import random
-import zlib
 from dataclasses import dataclass
-from typing import TypeVar
+
+from ..draws import SeededDraws, draw_for, held_out, words
 
 FAMILIES = ("find", "login", "open")
-HELD_OUT_SHARE = 5
-"""One of this many combinations belongs to the test split."""
 HELD_OUT_DIAGONALS = 4
 """One of this many diagonals of users and passwords belongs to the test split. With so few combinations, a hash could
 hold out nearly all combinations of one word.
 """
 
 
-def _words(text: str) -> tuple[str, ...]:
-    return tuple(text.split())
-
-
-ITEMS = _words("lamp chair desk rug clock vase kettle pan fork plate drill saw hammer rope tent boots")
-SECTIONS = _words("tools garden kitchen toys books music sports travel inbox orders help news photos cart")
-USERS = _words("max ann bob eva tom liz sam zoe")
-PASSWORDS = _words("oak elm fig ash fir yew pine palm")
+ITEMS = words("lamp chair desk rug clock vase kettle pan fork plate drill saw hammer rope tent boots")
+SECTIONS = words("tools garden kitchen toys books music sports travel inbox orders help news photos cart")
+USERS = words("max ann bob eva tom liz sam zoe")
+PASSWORDS = words("oak elm fig ash fir yew pine palm")
 FIELDS = ("user", "password")
 NUMBERS = tuple(str(number) for number in range(10, 100))
-GRAMMAR = _words(
+GRAMMAR = words(
     "task find price of open as home page confirmed rumor form filled submit wrong invalid welcome"
     " click fill back answer done ended right"
 )
 VOCABULARY = GRAMMAR + FIELDS + ITEMS + SECTIONS + USERS + PASSWORDS + NUMBERS
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,39 +46,36 @@ class Site:
     form: tuple[str, ...] = ()
     """Fields in the order of the login form."""
 
-
-def _pick(rng: random.Random, options: tuple[T, ...], count: int) -> tuple[T, ...]:
-    pool = list(options)
-    return tuple(pool.pop(int(rng.random() * len(pool))) for _ in range(count))
-
-
-def _held_out(*key: str) -> bool:
-    return zlib.crc32(" ".join(key).encode()) % HELD_OUT_SHARE == 0
+    def price(self, section: str) -> str:
+        """Return the price of the item in a section; empty where the site has none."""
+        return dict(zip(self.links, self.prices, strict=False)).get(section, "")
 
 
-def _find(rng: random.Random, count: int) -> tuple[Site, bool]:
-    links = _pick(rng, SECTIONS, count)
-    prices = _pick(rng, NUMBERS, count)
-    (item,) = _pick(rng, ITEMS, 1)
-    at = int(rng.random() * count)
-    site = Site("find", f"task find price of {item}", links, links[at], item=item, prices=prices)
-    return site, _held_out(item, prices[at])
+def _find(draws: SeededDraws, count: int) -> tuple[Site, bool]:
+    links, prices, item = draws.sample(SECTIONS, count), draws.sample(NUMBERS, count), draws.choice(ITEMS)
+    target, price = draws.choice(tuple(zip(links, prices, strict=True)))
+    return Site("find", f"task find price of {item}", links, target, item=item, prices=prices), held_out(
+        f"{item} {price}"
+    )
 
 
-def _login(rng: random.Random, count: int) -> tuple[Site, bool]:
-    links = _pick(rng, SECTIONS, count)
-    target = links[int(rng.random() * count)]
-    (user,), (password,) = _pick(rng, USERS, 1), _pick(rng, PASSWORDS, 1)
-    form = _pick(rng, FIELDS, 2)
+def _login(draws: SeededDraws, count: int) -> tuple[Site, bool]:
+    links = draws.sample(SECTIONS, count)
+    target, user, password, form = (
+        draws.choice(links),
+        draws.choice(USERS),
+        draws.choice(PASSWORDS),
+        draws.shuffled(FIELDS),
+    )
     task = f"task open {target} as user {user} password {password}"
-    held_out = (USERS.index(user) + PASSWORDS.index(password)) % HELD_OUT_DIAGONALS == 0
-    return Site("login", task, links, target, secrets=(user, password), form=form), held_out
+    is_held_out = (USERS.index(user) + PASSWORDS.index(password)) % HELD_OUT_DIAGONALS == 0
+    return Site("login", task, links, target, secrets=(user, password), form=form), is_held_out
 
 
-def _open(rng: random.Random, count: int) -> tuple[Site, bool]:
-    links = _pick(rng, SECTIONS, count)
-    target = links[int(rng.random() * count)]
-    return Site("open", f"task open {target}", links, target), _held_out(target, *sorted(links))
+def _open(draws: SeededDraws, count: int) -> tuple[Site, bool]:
+    links = draws.sample(SECTIONS, count)
+    target = draws.choice(links)
+    return Site("open", f"task open {target}", links, target), held_out(" ".join([target, *sorted(links)]))
 
 
 _BUILD = {"find": _find, "login": _login, "open": _open}
@@ -97,9 +83,6 @@ _BUILD = {"find": _find, "login": _login, "open": _open}
 
 def draw(seed: int, split: str, family: str) -> Site:
     """Return the instance of a seed; ``family`` is one of ``FAMILIES``, or ``mix`` to let the seed choose."""
-    rng = random.Random(f"{split} {seed} {family}")  # noqa: S311 - a game, not a secret
-    chosen = FAMILIES[int(rng.random() * len(FAMILIES))] if family == "mix" else family
-    while True:
-        site, held_out = _BUILD[chosen](rng, 3 + int(rng.random() * 3))
-        if held_out == (split == "test"):
-            return site
+    draws = SeededDraws(f"{split} {seed} {family}")
+    build = _BUILD[draws.choice(FAMILIES) if family == "mix" else family]
+    return draw_for(split, lambda: build(draws, draws.integer(3, 5)))

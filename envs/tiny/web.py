@@ -16,22 +16,18 @@ Reward: 1 for success, as MiniWoB++ scores it; -0.3 for an end without success; 
 
 import random
 import re
-from collections.abc import Mapping
-from typing import Any
+from dataclasses import replace
 
-from ..base import Info, Obs, TurnEnv, seed_and_split
 from ..computer.elements import CLICKABLE_ROLES, Node
-from ..spaces import FreeText, Png
+from ..episode import Turn
+from ..options import one_of
+from ..spaces import Png
 from ..web.apps.splits import APP_SPLITS
 from ..web.browser_session import SPEC, BrowserSession
 from ..web.env import BrowserEnv
 from ..web.miniwob.env import SERVER, MiniWoBEnv
+from .base import TinyEnv, end, invalid
 from .web_login import LoginEnv
-
-
-def _words(text: str) -> tuple[str, ...]:
-    return tuple(text.split())
-
 
 TRAINED = ("click-button", "click-dialog-2", "click-link", "click-option", "enter-text", "login-user")
 HELD_OUT = (
@@ -43,92 +39,74 @@ HELD_OUT = (
     "focus-text",
 )
 WORD = re.compile(r"[\w-]+")
-FAILURE_REWARD = -0.3
-INVALID_REWARD = -0.05
 MAX_ELEMENTS = 24
 MAX_NAME_WORDS = 6
 NUMBERED = tuple(f"w{number}" for number in range(1, 49))
 FIELD_ROLES = ("textbox", "searchbox", "combobox")
 ROLES = (*CLICKABLE_ROLES, *FIELD_ROLES)
-GRAMMAR = _words(
-    "task page click fill on the in box labeled select and submit enter into text field fields press username password"
-    " login dialog close cancel ok x with checked selected invalid right wrong other"
+GRAMMAR = (
+    *("task", "page", "click", "fill", "on", "the", "in", "box", "labeled", "select", "and", "submit", "enter", "into"),
+    *("text", "field", "fields", "press", "username", "password", "login", "dialog", "close", "cancel", "ok", "x"),
+    *("with", "checked", "selected", "invalid", "right", "wrong", "other"),
 )
-VOCABULARY = tuple(dict.fromkeys(GRAMMAR + ROLES + NUMBERED))
+VOCABULARY = tuple(dict.fromkeys((*GRAMMAR, *ROLES, *NUMBERED, "ended")))
 """In a fixed order: a tiny model's token ids follow it."""
 
 
-class TinyWebEnv(TurnEnv):
-    """Tasks of MiniWoB++ in a closed vocabulary.
+class TinyWebEnv(TinyEnv[BrowserEnv]):
+    """Tasks of MiniWoB++ in a closed vocabulary; ``episode`` is the environment of the task, in the browser.
 
     Raises:
         ValueError: ``by`` or, at reset, the split is unknown.
         SandboxError: the sandbox or its driver failed.
     """
 
+    name = "turnwise/TinyWeb-v0"
+    words = VOCABULARY
+    max_chars = 4000
     sandboxed = True
     sandbox_memory_mib, sandbox_image = SPEC.memory_mib, SPEC.image
     keeps_sandbox = True
 
     def __init__(self, by: str = "instance") -> None:
-        if by not in APP_SPLITS.by:
-            raise ValueError(f"unknown `by` {by!r}; choose from {', '.join(APP_SPLITS.by)}")
-        self.by = by
-        self.action_space = FreeText(words=VOCABULARY)
-        self.observation_space = FreeText(4000, words=VOCABULARY)
+        super().__init__()
+        self.by = one_of("by", by, APP_SPLITS.by, self.name)
         self._browser = BrowserSession([SERVER])
         self._envs: dict[str, BrowserEnv] = {}
-        self._env: BrowserEnv | None = None
+        self._words: dict[str, str] = {}
+        """The words outside the vocabulary, each with its numbered word."""
+        self._view = ""
 
     @property
-    def env(self) -> BrowserEnv:
-        """The environment of the current task.
+    def state_key(self) -> str:
+        """Name the elements of the page."""
+        return self._view
 
-        Raises:
-            RuntimeError: before the first reset.
-        """
-        if self._env is None:
-            raise RuntimeError("`turnwise/TinyWeb-v0` was stepped before its first reset; call `reset` first")
-        return self._env
-
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Obs, Info]:
-        """Draw an instance of ``options["split"]`` (default ``train``) and open it."""
-        super().reset(seed=seed)
-        number, split = seed_and_split(self, seed, options)
-        self._env = env = self._draw(number, split)
-        _, info = env.reset(seed=number, options={"split": split})
-        self._words: dict[str, str] = {}
-        self._over = False
+    def _begin(self, seed: int, split: str) -> Turn:
+        self.episode = env = self._env_of(seed, split)
+        _, info = env.reset(seed=seed, options={"split": split})
+        self._words = {}
         self._goal = self._encode(env.goal)
-        self._page = self._encode_page()
-        return f"task {' '.join(self._goal)} page {self._page}".strip(), self._info(info, True, {})
+        self._view = self._encode_page()
+        task = env.task if isinstance(env, MiniWoBEnv) else "login"
+        extras = info["extras"] | {"task": task}
+        return Turn(f"task {' '.join(self._goal)} page {self._view}".strip(), info={"extras": extras})
 
-    def step(self, action: str) -> tuple[Obs, float, bool, bool, Info]:
-        """Apply one action."""
-        env = self.env
-        if self._over:
-            return "invalid", 0.0, True, False, self._info({}, False, {})
+    def _play(self, action: str) -> Turn:
         translated = self._translate(action)
-        reward_parts: dict[str, float] = {}
         if translated is None:
-            reward_parts["invalid"] = INVALID_REWARD
-            return f"invalid {self._page}".strip(), INVALID_REWARD, False, False, self._info({}, False, reward_parts)
-        self._over = True
-        _, _, self._over, _, info = env.step(translated)
-        if not info["action_valid"]:
-            reward_parts["invalid"] = INVALID_REWARD
-        if self._over:
-            reward_parts |= {"success": 1.0} if info["success"] else {"wrong": FAILURE_REWARD}
-            self._page = "right" if info["success"] else "wrong"
-        else:
-            self._page = self._encode_page()
-        observation = self._page if info["action_valid"] else f"invalid {self._page}".strip()
-        tiny_info = self._info(info, info["action_valid"], reward_parts)
-        return observation, sum(reward_parts.values()), self._over, False, tiny_info
+            return invalid(self._view)
+        _, _, over, _, info = self.episode.step(translated)
+        self._view = self._view if over else self._encode_page()
+        turn = end(info["success"]) if over else Turn(self._view)
+        if info["action_valid"]:
+            return turn
+        refused = invalid(str(turn.observation))
+        return replace(turn, observation=refused.observation, parts={**refused.parts, **turn.parts}, valid=False)
 
     def screenshot(self) -> Png | None:
         """Return the browser's window."""
-        return self.env.screenshot()
+        return self.episode.screenshot()
 
     def close(self) -> None:
         """Release the sandboxes."""
@@ -152,11 +130,11 @@ class TinyWebEnv(TurnEnv):
         Raises:
             NotImplementedError: the current task is not trained on.
         """
-        if not isinstance(self.env, MiniWoBEnv) or self.env.task not in TRAINED:
+        if not isinstance(self.episode, MiniWoBEnv) or self.episode.task not in TRAINED:
             raise NotImplementedError("turnwise/TinyWeb-v0 has an oracle for trained tasks only")
-        wanted = re.findall(r'"(.*?)"', self.env.goal) or re.findall(r"Select (.*) and click", self.env.goal)
+        wanted = re.findall(r'"(.*?)"', self.episode.goal) or re.findall(r"Select (.*) and click", self.episode.goal)
         fields = [(node, words) for node, words in self._elements() if node["role"] in FIELD_ROLES]
-        if self.env.task in ("enter-text", "login-user"):
+        if self.episode.task in ("enter-text", "login-user"):
             for (node, words), text in zip(fields, wanted, strict=True):
                 if not node.get("value"):
                     return f"fill {self._words[text.lower()]} {words[-1]}"
@@ -166,25 +144,22 @@ class TinyWebEnv(TurnEnv):
                 return f"click {words[-1]}"
         return f"click {self._elements()[-1][1][-1]}"
 
-    def vocabulary(self) -> list[str]:
-        """Return the words of every observation and valid action."""
-        return list(VOCABULARY)
-
-    def _draw(self, seed: int, split: str) -> BrowserEnv:
+    def _env_of(self, seed: int, split: str) -> BrowserEnv:
+        """Return the environment of the task of a seed."""
         if split == "test" and self.by == "site":
             return self._envs.setdefault("site", LoginEnv())
         tasks = HELD_OUT if split == "test" and self.by == "template" else TRAINED
-        name = random.Random(f"{split} {seed} {self.by}").choice(tasks)  # noqa: S311 - a game, not a secret
-        if name not in self._envs:
-            self._envs[name] = MiniWoBEnv(name)
-            self._envs[name].browser = self._browser
-        return self._envs[name]
+        task = random.Random(f"{split} {seed} {self.by}").choice(tasks)  # noqa: S311 - a game, not a secret
+        if task not in self._envs:
+            self._envs[task] = MiniWoBEnv(task)
+            self._envs[task].browser = self._browser
+        return self._envs[task]
 
     def _elements(self) -> list[tuple[Node, list[str]]]:
         """Return the displayed elements that accept actions, each with its words."""
         nodes = [
             node
-            for node in self.env.nodes
+            for node in self.episode.nodes
             if node["role"] in ROLES and "id" in node and (node["name"] or node["role"] != "clickable")
         ]
         return [(node, self._encode_node(node)) for node in nodes[:MAX_ELEMENTS]]
@@ -222,20 +197,9 @@ class TinyWebEnv(TurnEnv):
                 if not empty:
                     return None
                 (text,) = (text for text, numbered in self._words.items() if numbered == word)
-                in_goal = re.search(rf"\b{re.escape(text)}\b", self.env.goal, re.IGNORECASE)
+                in_goal = re.search(rf"\b{re.escape(text)}\b", self.episode.goal, re.IGNORECASE)
                 return f"fill({empty[0]['id']}, {(in_goal.group() if in_goal else text)!r})"
         return None
 
     def _ending_in(self, word: str) -> list[Node]:
         return [node for node, words in self._elements() if words[-1] == word]
-
-    def _info(self, info: Mapping[str, Any], valid: bool, reward_parts: dict[str, float]) -> Info:
-        task = self.env.task if isinstance(self.env, MiniWoBEnv) else "login"
-        return {
-            "action_valid": valid,
-            "state_key": self._page,
-            "env_error": None,
-            "success": bool(info.get("success")),
-            "reward_parts": reward_parts,
-            **({"extras": info["extras"] | {"task": task}} if "extras" in info else {}),
-        }

@@ -16,10 +16,10 @@ from gymnasium.envs.registration import EnvSpec
 from turnwise import __version__
 from turnwise.envs import EnvironmentFailed, TurnEnv, UnknownEnvironment, all_ids, make, make_task, registry
 from turnwise.envs.base import Adapted
-from turnwise.envs.tiny.code import TinyCodeEnv
 from turnwise.envs.registry import TEXT_SITE
 from turnwise.envs.sandboxes import any_sandboxed, refuse_leases, sandbox_memory_mib
 from turnwise.envs.tasks import env_package, task_id
+from turnwise.envs.tiny.code import TinyCodeEnv
 from turnwise.envs.tiny.text import TextSiteEnv
 from turnwise.sandbox import SandboxError, set_provider
 from turnwise.tests.envs.faulty import FAULTY, FaultyEnv

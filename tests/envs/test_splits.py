@@ -2,7 +2,8 @@
 
 import pytest
 from turnwise.envs.desktop.tasks.splits import DESKTOP_SPLITS, VISUAL
-from turnwise.envs.splits import HELD_OUT_EVERY, Instance, TemplateChoice, TemplateSplits
+from turnwise.envs.draws import HELD_OUT_EVERY
+from turnwise.envs.splits import Instance, TemplateChoice, TemplateSplits
 from turnwise.envs.web.apps.splits import APP_SPLITS
 
 BOTH = (DESKTOP_SPLITS, APP_SPLITS)

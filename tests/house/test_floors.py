@@ -86,8 +86,9 @@ INNER_FLOORS = {
         {"run_store"},
     ],
     "envs": [
-        {"draws", "errors", "spaces", "splits"},
-        {"base"},
+        {"draws", "errors", "options", "spaces"},
+        {"base", "splits"},
+        {"episode"},
         {"computer"},
         {"code", "desktop", "text", "web"},
         {"tiny"},

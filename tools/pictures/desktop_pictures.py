@@ -13,8 +13,8 @@ from PIL import Image, ImageDraw, ImageFont
 from turnwise.envs.desktop.env import DesktopEnv
 from turnwise.envs.desktop.oracle import play
 from turnwise.envs.desktop.task import DesktopTask
-from turnwise.envs.tiny.desktop import TinyDesktopEnv
 from turnwise.envs.spaces import Png
+from turnwise.envs.tiny.desktop import TinyDesktopEnv
 from turnwise.sandbox import set_provider
 from turnwise.sandbox.provider import InProcessProvider
 

@@ -9,10 +9,9 @@ from itertools import islice
 from random import Random
 
 from ...agents.tokens.conversation import Chat
-from ...envs.base import TurnEnv
+from ...envs.base import TurnEnv, checked_actions
 from ...envs.errors import EnvironmentBroken
 from ...envs.runner.observations import instructions, split
-from ...envs.runner.valid_actions import checked_actions
 from ..learner.sft import SftExample
 
 PlayEpisode = Callable[[TurnEnv, int, Random, Callable[[], None]], SftExample]

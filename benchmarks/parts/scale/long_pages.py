@@ -6,7 +6,7 @@ from typing import Any
 import gymnasium
 from turnwise.envs.base import Info, Obs
 from turnwise.envs.spaces import FreeText
-from turnwise.envs.tiny.text import MAX_CHARS, TextSiteEnv
+from turnwise.envs.tiny.text import TextSiteEnv
 from turnwise.envs.tiny.text_tasks import VOCABULARY
 
 WORD_MAX_CHARS = 1 + max(map(len, VOCABULARY))
@@ -19,7 +19,7 @@ class LongPages(TextSiteEnv):
         super().__init__()
         self._words = words
         self._draws = random.Random()  # noqa: S311 - seeded at each reset
-        self.observation_space = FreeText(MAX_CHARS + words * WORD_MAX_CHARS, words=VOCABULARY)
+        self.observation_space = FreeText(self.max_chars + words * WORD_MAX_CHARS, words=VOCABULARY)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Obs, Info]:
         """Reset the site, and the words with it."""

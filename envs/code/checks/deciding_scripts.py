@@ -6,12 +6,12 @@ certainly forgeable. Nothing else is judged: a program that prints the result to
 """
 
 import ast
+import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
-from .deciding_shells import decides, is_shell
 from .questions import Files
 from .script_names import Tested, assigned, flows, imports, modules, nodes_of
 
@@ -27,6 +27,13 @@ IDENTITY = ast.Is | ast.IsNot
 ORDER = ast.Lt | ast.LtE | ast.Gt | ast.GtE
 BRANCH = ast.If | ast.IfExp | ast.While
 LOOP = ast.For | ast.AsyncFor | ast.While | ast.comprehension | ast.ListComp | ast.SetComp | ast.GeneratorExp
+SHELL = re.compile(rb"#![^\n]*\b(?:ba|da)?sh\b")
+COMMENT = re.compile(r"(?:^|\s)#.*")
+BRACKETS = re.compile(r"\[\s(.*?)\s(?:[=!]?=|-eq|-ne|-lt|-le|-gt|-ge)\s(.*?)\s\]")
+"""A test in brackets; the groups are the two sides."""
+COMMAND = r"(?:^|[;&|({!]|\b(?:if|while|until|then|do)\s)\s*(?:diff|cmp)\s[^;&]*"
+COMPARES = re.compile(rf"^\s*(?:if|while|until)\b.*{COMMAND}|.*{COMMAND}(?:&&|\|\|)")
+"""A command that compares files or streams, and that decides."""
 
 
 def decision(places: Sequence[str], workspace: Files, solution: Files) -> str:
@@ -39,11 +46,29 @@ def decision(places: Sequence[str], workspace: Files, solution: Files) -> str:
     if not solution or path not in workspace or path in solution:
         return ""
     content = workspace[path]
-    if is_shell(path, content):
-        line = decides(content.decode(errors="replace"), solution)
+    if _is_shell(path, content):
+        line = _shell_line(content.decode(errors="replace"), solution)
     else:
         line = _python_line(content, path, workspace.keys() | solution.keys(), solution)
     return f"`{path}`, line {line}," if line else ""
+
+
+def _is_shell(path: str, content: bytes) -> bool:
+    """Return whether a file is a script of a shell."""
+    return path.endswith((".sh", ".bash")) or bool(SHELL.match(content))
+
+
+def _shell_line(script: str, tested: Collection[str]) -> int:
+    """Return the first line that compares output of a tested file that it names; 0 if none does."""
+    name = rf"\b(?:{'|'.join(re.escape(PurePosixPath(path).stem) for path in tested)})\b"
+    output = re.compile(rf"(?:\$\(|`).*{name}")
+    for number, line in enumerate(script.splitlines(), 1):
+        text = COMMENT.sub("", line)
+        sides = [side for each in BRACKETS.finditer(text) for side in each.groups()]
+        compared = COMPARES.match(text)
+        if any(map(output.search, sides)) or (compared and re.search(name, compared.group())):
+            return number
+    return 0
 
 
 def _python_line(content: bytes, path: str, files: Collection[str], solution: Collection[str]) -> int:

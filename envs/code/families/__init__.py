@@ -2,11 +2,7 @@
 wrong solutions that must fail.
 
 Invariant: the hidden cases cover every rule of the instruction, at its limits too, and the instruction states nothing
-that no check holds to. To add a family, write its module, add it to ``draw.FAMILIES``, and run
+that no check holds to. To add a family, write its module, add it to ``instances.FAMILIES``, and run
 ``soak.py --parts mutants``: a mutant of the solution that passes is a hole, or gets an entry with the reason in
 ``tests/envs/code/families/equivalent_mutants.toml``.
 """
-
-from .draw import FAMILIES, SPLITS, draw
-
-__all__ = ["FAMILIES", "SPLITS", "draw"]

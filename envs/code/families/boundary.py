@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from ..task import CodeTask
-from .program import program_task, text
+from .program import program_task
 from .words import Words
 
 PROGRAM = '''
@@ -75,24 +75,17 @@ KINDS = {
 
 def boundary(words: Words) -> CodeTask:
     """Return a task with the names and random choices of ``words``."""
-    kind = words.pick(tuple(KINDS))
-    chosen, number, path = KINDS[kind], words.number(3, 7), f"{words.first}.py"
+    kind = words.choice(tuple(KINDS))
+    chosen, number, path = KINDS[kind], words.integer(3, 7), f"{words.first}.py"
 
     def source(formula: str) -> str:
-        return text(
-            PROGRAM,
-            first=words.first,
-            second=words.second,
-            third=words.third,
-            upper=words.second.upper(),
-            number=number,
-            formula=formula.replace("N", words.second.upper()),
-        )
+        upper = words.second.upper()
+        return words.text(PROGRAM, upper=upper, number=number, formula=formula.replace("N", upper))
 
     def readings(count: int) -> str:
         """Return at least 8 readings: some around the limit, zero and negative ones, then larger ones."""
-        around = [number - 1, number, number, number + 1, number + words.number(2, 9), 0, -number, -number - 1]
-        values = words.shuffled(around) + [words.number(number + 2, 60) for _ in range(count - len(around))]
+        around = [number - 1, number, number, number + 1, number + words.integer(2, 9), 0, -number, -number - 1]
+        values = *words.shuffled(around), *(words.integer(number + 2, 60) for _ in range(count - len(around)))
         return "".join(f"{value}\n" for value in values)
 
     def reference(given: str) -> str:
@@ -101,8 +94,8 @@ def boundary(words: Words) -> CodeTask:
     wrong = {what: source(formula) for what, formula in chosen.wrong.items()}
     multiple = number * (3 if number == 3 else 2)
     # A page is full at a multiple of N, and the next one begins at one more.
-    some = [readings(count) for count in (number + 8, multiple, multiple + number + 1, 14, words.number(600, 900))]
-    fewer = "".join(f"{words.number(number, 60)}\n" for _ in range(number - 1))
+    some = [readings(count) for count in (number + 8, multiple, multiple + number + 1, 14, words.integer(600, 900))]
+    fewer = "".join(f"{words.integer(number, 60)}\n" for _ in range(number - 1))
     return program_task(
         name=f"boundary-{kind}",
         instruction=f"{path} reads whole numbers, some negative, from its standard input, one per line, and must print "

@@ -2,7 +2,6 @@
 
 from ....sandbox import Tree
 from ..task import Case, CodeTask
-from .program import text
 from .words import Words
 
 RIGHT = """
@@ -30,29 +29,28 @@ WRONG = {
 
 def command(words: Words) -> CodeTask:
     """Return a task with the names and random choices of ``words``."""
-    kind = words.pick(tuple(SLIPS))
-    names = {"first": words.first, "second": words.second, "third": words.third}
+    kind = words.choice(tuple(SLIPS))
     data = f"data/{words.first} {words.second}.txt"
 
     def source(old: str = "", new: str = "") -> bytes:
-        return text(RIGHT.replace(old, new) if old else RIGHT, **names).encode()
+        return words.text(RIGHT.replace(old, new) if old else RIGHT).encode()
 
     def table(*more: int) -> tuple[bytes, int]:
-        return listed([words.number(50, 99), words.number(5, 9), *more])
+        return listed([words.integer(50, 99), words.integer(5, 9), *more])
 
     def listed(some: list[int]) -> tuple[bytes, int]:
         amounts = words.shuffled(some)
         return "".join(f"day{day} {amount}\n" for day, amount in enumerate(amounts, 1)).encode(), max(amounts)
 
     # Amounts of as many digits as the largest, and a largest of two, three and four digits.
-    shown, largest = table(words.number(100, 499), words.number(100, 499))
+    shown, largest = table(words.integer(100, 499), words.integer(100, 499))
     hidden = [
-        table(words.number(100, 499), words.number(100, 499)),
-        table(words.number(1000, 4999), words.number(1000, 4999), words.number(100, 499)),
-        table(words.number(10, 49)),
-        table(*(words.number(100, 999) for _ in range(words.number(12, 20))), -words.number(1000, 4999)),
-        listed([-words.number(5, 9), -words.number(20, 99), -words.number(100, 499)]),
-        listed([words.number(11, 99)]),
+        table(words.integer(100, 499), words.integer(100, 499)),
+        table(words.integer(1000, 4999), words.integer(1000, 4999), words.integer(100, 499)),
+        table(words.integer(10, 49)),
+        table(*(words.integer(100, 999) for _ in range(words.integer(12, 20))), -words.integer(1000, 4999)),
+        listed([-words.integer(5, 9), -words.integer(20, 99), -words.integer(100, 499)]),
+        listed([words.integer(11, 99)]),
     ]
     right = source()
     mutations = {what: {"run.sh": source(*slip)} for what, slip in WRONG.items()}

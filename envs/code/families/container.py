@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from ..task import CodeTask
-from .program import program_task, text
+from .program import program_task
 from .words import NOUNS, Words
 
 PROGRAM = '''
@@ -60,22 +60,20 @@ ENDS = {"-1": "the word that was added last", "0": "the word that was added firs
 
 def container(words: Words) -> CodeTask:
     """Return a task with the names and random choices of ``words``."""
-    kind, end, size = words.pick(tuple(SAID)), words.pick(tuple(ENDS)), words.number(3, 5)
+    kind, end, size = words.choice(tuple(SAID)), words.choice(tuple(ENDS)), words.integer(3, 5)
     said = f"{SAID[kind]} `take` removes and returns {ENDS[end]}, or returns `nothing` if it is empty."
-    names = {"first": words.first, "second": words.second, "third": words.third, "size": size, "said": said}
-    titles = {"First": words.first.title(), "Second": words.second.title()}
 
     def source(body: str) -> str:
-        return text(PROGRAM, body=body.strip("\n"), **names, **titles)
+        return words.text(PROGRAM, body=body.strip("\n"), size=size, said=said)
 
     def made(how: str, which: str) -> str:
         return source(BODY.replace("<add>", ADD[how]).replace("<end>", which))
 
     def commands() -> str:
         # Taken from while empty, filled beyond its limit, a word twice while there is room, and emptied beyond its end.
-        some = words.several(NOUNS, size + 3)
+        some = words.sample(NOUNS, size + 3)
         lines = ["take"] + [f"add {word}" for word in (some[0], some[1], some[1], *some[2:])] + ["take"] * 2
-        lines += [f"add {words.pick(some)}" for _ in range(2)] + ["take"] * (size + 1)
+        lines += [f"add {words.choice(some)}" for _ in range(2)] + ["take"] * (size + 1)
         lines += [f"add {word}" for word in (some[1], some[2], some[1])] + ["take"] * 4
         return "".join(f"{line}\n" for line in lines)
 

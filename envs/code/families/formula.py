@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ..task import CodeTask
-from .program import program_task, text
+from .program import program_task
 from .words import NOUNS, Words
 
 PROGRAM = '''
@@ -67,13 +67,13 @@ def _steps(size: int) -> tuple[Step, ...]:
 
 def formula(words: Words) -> CodeTask:
     """Return a task with the names and random choices of ``words``."""
-    mark, path = words.pick(("-", "_", ".", "/", "+")), f"{words.first}.py"
+    mark, path = words.choice(("-", "_", ".", "/", "+")), f"{words.first}.py"
     steps, inputs = _visible(words)
 
     def source(chosen: Sequence[Step], joint: str = mark, said: str = "") -> str:
         done = f"First {steps[0].said}; then {steps[1].said}; then {steps[2].said}; join them with {mark}."
         body = "".join(f"    {step.code}\n" for step in chosen) + f"    return {joint!r}.join(words)"
-        return text(PROGRAM, first=words.first, second=words.second, third=words.third, doc=done, body=said or body)
+        return words.text(PROGRAM, doc=done, body=said or body)
 
     wrong = {f"without: {step.said}": source([other for other in steps if other is not step]) for step in steps}
     return program_task(
@@ -88,24 +88,24 @@ def formula(words: Words) -> CodeTask:
     )
 
 
-def _visible(words: Words) -> tuple[list[Step], list[str]]:
+def _visible(words: Words) -> tuple[Sequence[Step], list[str]]:
     """Return three steps and three inputs: without any one step a hidden output differs.
 
     Every label has two words, except those of an empty line and of a line of one word in the last input.
     """
 
     def lines() -> str:
-        some = [words.first, words.second, *words.several(NOUNS, 4)]
-        return "".join(" ".join(words.shuffled([*some, words.pick(some)])) + "\n" for _ in range(4))
+        some = [words.first, words.second, *words.sample(NOUNS, 4)]
+        return "".join(" ".join(words.shuffled([*some, words.choice(some)])) + "\n" for _ in range(4))
 
     while True:
-        steps, inputs = words.several(_steps(words.number(2, 3)), 3), [lines() for _ in range(3)]
+        steps, inputs = words.sample(_steps(words.integer(2, 3)), 3), [lines() for _ in range(3)]
         right = [_labels(each, steps, " ") for each in inputs]
         without = [[other for other in steps if other is not step] for step in steps]
         shown = all([_labels(each, left, " ") for each in inputs[1:]] != right[1:] for left in without)
         if shown and all(" " in line for each in right for line in each.splitlines()):
             first, rest = inputs[-1].split("\n", 1)
-            return steps, [*inputs[:-1], f"{first}\n\n{words.pick(NOUNS)}\n{rest}"]
+            return steps, [*inputs[:-1], f"{first}\n\n{words.choice(NOUNS)}\n{rest}"]
 
 
 def _labels(given: str, steps: Sequence[Step], mark: str) -> str:

@@ -1,7 +1,7 @@
 """Repair the order in which records come out: numbers sorted as text, ties, directions."""
 
 from ..task import CodeTask
-from .program import program_task, text
+from .program import program_task
 from .words import Words
 
 PROGRAM = '''
@@ -26,14 +26,14 @@ WRONG = {
 
 def ordering(words: Words) -> CodeTask:
     """Return a task with the names and random choices of ``words``."""
-    kind, path, count = words.pick(tuple(WRONG)), f"{words.first}.py", words.number(4, 6)
+    kind, path, count = words.choice(tuple(WRONG)), f"{words.first}.py", words.integer(4, 6)
 
     def source(order: str) -> str:
-        return text(PROGRAM, first=words.first, second=words.second, third=words.third, count=count, order=order)
+        return words.text(PROGRAM, count=count, order=order)
 
     def scores(number: int) -> str:
         # Another highest score in each input, so that no two inputs have the same answer.
-        high, low = words.number(100 + 30 * number, 120 + 30 * number), words.number(20, 90)
+        high, low = words.integer(100 + 30 * number, 120 + 30 * number), words.integer(20, 90)
         tied = [("zeta", high), ("betas", high), ("mu", high), ("beta", high)]
         rest = [(words.third, high + 7), ("alpha", low), ("eta", low + 3), ("xi", 9), ("pi", 8)]
         # The tied ones come in an order that is neither right nor its reverse.
@@ -42,7 +42,7 @@ def ordering(words: Words) -> CodeTask:
 
     def few() -> str:
         """Return fewer records than are asked for, some with negative numbers."""
-        some = [("nu", -words.number(100, 999)), ("xi", words.number(10, 99)), (words.first, -words.number(1, 9))]
+        some = [("nu", -words.integer(100, 999)), ("xi", words.integer(10, 99)), (words.first, -words.integer(1, 9))]
         return "".join(f"{name} {score}\n" for name, score in words.shuffled(some))
 
     def reference(given: str) -> str:

@@ -1,7 +1,7 @@
 """Repair a reader of ``key = value`` lines which gets one thing of the format wrong."""
 
 from ..task import CodeTask
-from .program import program_task, text
+from .program import program_task
 from .words import Words
 
 PROGRAM = '''
@@ -42,14 +42,14 @@ SLIPS = {
 
 def parsing(words: Words) -> CodeTask:
     """Return a task with the names and random choices of ``words``."""
-    kind, path = words.pick(tuple(SLIPS)), f"{words.first}.py"
+    kind, path = words.choice(tuple(SLIPS)), f"{words.first}.py"
 
     def source(body: str) -> str:
-        return text(PROGRAM, first=words.first, second=words.second, third=words.third, body=body.strip("\n"))
+        return words.text(PROGRAM, body=body.strip("\n"))
 
     def settings(*, edges: bool) -> str:
         """Return lines that show every rule, in random order, and with ``edges`` each rule at its limits."""
-        key, other, number = words.second, words.third, words.number(10, 99)
+        key, other, number = words.second, words.third, words.integer(10, 99)
         lines = [
             f"{key}_path = a={number}&b=2",
             f"   {other} =   {number} items  ",

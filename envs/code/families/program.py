@@ -7,14 +7,6 @@ from ....sandbox import Tree
 from ..task import Case, CodeTask
 
 
-def text(template: str, **values: object) -> str:
-    """Return a source file: the dedented template with each ``<key>`` replaced."""
-    out = textwrap.dedent(template).lstrip("\n")
-    for key, value in values.items():
-        out = out.replace(f"<{key}>", str(value))
-    return out
-
-
 def program_task(
     *,
     name: str,

@@ -4,7 +4,6 @@ from ....sandbox import Tree
 from ..checks.calls import CallCase
 from ..checks.file_checks import ProgramsEqual
 from ..task import Case, CodeTask
-from .program import text
 from .words import Words
 
 LIBRARY = '''
@@ -40,17 +39,14 @@ print("<third>", <first>.<function>(numbers[: len(numbers) // 2]))
 
 def rename(words: Words) -> CodeTask:
     """Return a task with the names and random choices of ``words``."""
-    first, second, third, bonus = words.first, words.second, words.third, words.number(1, 9)
-    verb, other = words.several(("total", "amount", "balance", "count", "score"), 2)
+    first, second, third, bonus = words.first, words.second, words.third, words.integer(1, 9)
+    verb, other = words.sample(("total", "amount", "balance", "count", "score"), 2)
     old, new = f"{verb}_{first}", f"{other}_{third}"
 
     def files(in_library: str, in_report: str, in_main: str) -> dict[str, bytes]:
         sources = {f"{first}.py": LIBRARY, f"report_{second}.py": REPORT, "main.py": MAIN}
         used = dict(zip(sources, (in_library, in_report, in_main), strict=True))
-        return {
-            path: text(source, first=first, second=second, third=third, bonus=bonus, function=used[path]).encode()
-            for path, source in sources.items()
-        }
+        return {path: words.text(source, bonus=bonus, function=used[path]).encode() for path, source in sources.items()}
 
     def total(values: list[int]) -> int:
         return sum(value for value in values if value % 2 == 0) + bonus
@@ -64,7 +60,7 @@ def rename(words: Words) -> CodeTask:
 
     renamed = files(new, new, new)
     alias = {**renamed, f"{first}.py": renamed[f"{first}.py"] + f"\n\n{old} = {new}\n".encode()}
-    lengths = (words.number(6, 9), words.number(2, 3), 1, 0)
+    lengths = (words.integer(6, 9), words.integer(2, 3), 1, 0)
     return CodeTask(
         name="rename",
         instruction=f"Rename the function {old} of {first}.py to {new}, everywhere. The old name must be gone from all "
@@ -72,9 +68,9 @@ def rename(words: Words) -> CodeTask:
         "apart from comments and layout, the programs must be as they were, with the new name.",
         workspace=Tree.of(files(old, old, old)),
         cases=(
-            *(case([words.number(-9, 99) for _ in range(length)]) for length in lengths),
-            call([words.number(1, 99) for _ in range(words.number(3, 5))] + [words.number(50, 99) * 2]),
-            call([words.number(1, 40) * 2 + 1]),
+            *(case([words.integer(-9, 99) for _ in range(length)]) for length in lengths),
+            call([words.integer(1, 99) for _ in range(words.integer(3, 5))] + [words.integer(50, 99) * 2]),
+            call([words.integer(1, 40) * 2 + 1]),
         ),
         file_checks=(ProgramsEqual(tuple(sorted(renamed.items())), without=old),),
         solution=renamed,

@@ -5,7 +5,6 @@ import json
 from ....sandbox import Tree
 from ..checks.file_checks import ConfigEquals
 from ..task import CodeTask
-from .program import text
 from .words import Words
 
 SHOW = r"""
@@ -36,8 +35,8 @@ SHOW_PATH = "show.py"
 
 def setting(words: Words) -> CodeTask:
     """Return a task with the names and random choices of ``words``."""
-    old = words.number(4000, 5999)
-    new, other = old + words.number(11, 99), old + words.number(1001, 1999)
+    old = words.integer(4000, 5999)
+    new, other = old + words.integer(11, 99), old + words.integer(1001, 1999)
     wanted, twin, third = words.first, words.second, words.third
     paths = (f"config/{third}.ini", f"config/{third}.json", f"config/{third}.env")
 
@@ -66,7 +65,7 @@ def setting(words: Words) -> CodeTask:
             right[path] = right[path].replace(old_text, new_text)
         return right
 
-    show = text(SHOW).encode()
+    show = words.text(SHOW).encode()
     return CodeTask(
         name="setting",
         instruction=f"The service {wanted} moves to port {new}. Change its port wherever the files in config/ set it, "

@@ -1,7 +1,7 @@
 """Repair state that is carried from one group of lines to the next, or lost at the end."""
 
 from ..task import CodeTask
-from .program import program_task, text
+from .program import program_task
 from .words import Words
 
 PROGRAM = '''
@@ -97,20 +97,20 @@ def sections(words):
 
 def state(words: Words) -> CodeTask:
     """Return a task with the names and random choices of ``words``."""
-    kind, path = words.pick(tuple(WRONG)), f"{words.first}.py"
+    kind, path = words.choice(tuple(WRONG)), f"{words.first}.py"
 
     def source(sections: str) -> str:
-        return text(PROGRAM, first=words.first, second=words.second, third=words.third, sections=sections.strip())
+        return words.text(PROGRAM, sections=sections.strip())
 
     def report(count: int) -> str:
-        names = [words.second, *(words.pick(("north", "south", "east", "west")) for _ in range(count)), words.second]
+        names = [words.second, *(words.choice(("north", "south", "east", "west")) for _ in range(count)), words.second]
         sections = [words.shuffled(amounts()) for _ in names]
-        sections[words.number(1, count)] = []
+        sections[words.integer(1, count)] = ()
         lines = [line for name, some in zip(names, sections, strict=True) for line in (f"{name}:", *map(str, some))]
         return "".join(f"{line}\n" for line in lines)
 
     def amounts() -> list[int]:
-        return [-words.number(1, 90), *(words.number(1, 90) for _ in range(words.number(1, 3)))]
+        return [-words.integer(1, 90), *(words.integer(1, 90) for _ in range(words.integer(1, 3)))]
 
     def reference(given: str) -> str:
         found = list[tuple[str, int]]()

@@ -17,7 +17,7 @@ from ..task import CodeTask, Files
 from .forbidden import sanitize
 from .pytest_host import run_tests
 from .running import LIST, LIST_TIMEOUT_S, left_running
-from .suspicion import aimed_at_grader
+from .tampering import aimed_at_grader
 
 OUTPUT_KIB = 64
 CASES = "cases"

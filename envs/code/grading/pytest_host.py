@@ -22,13 +22,15 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
+from typing import Self
+
+from pydantic import BaseModel, ConfigDict
 
 from ....sandbox import Entry, ExecResult, FileError, Kind, SandboxError, SandboxLease, Tree, lease
 from ..deadlines import left
 from ..fresh_sandbox import FILE_TIMEOUT_S, LEASE_TIMEOUT_S, in_fresh_sandbox
 from ..task import CodeTask, changed
 from . import pytest_guest
-from .report import reports
 
 TESTS = "tests"
 """Purpose of the sandboxes that hold hidden tests. The remains of a test reach other gradings at most, whose code
@@ -54,6 +56,40 @@ _known_lock = threading.Lock()
 
 class BrokenTests(SandboxError):
     """The tests of a task do not run on its pristine workspace: pytest is missing, or the tests are broken."""
+
+
+class Report(BaseModel):
+    """The outcome of one run of pytest, which the code under test may have written.
+
+    That code can find the nonce and the descriptor of the report in the frames that call it. So whatever the report
+    holds is the agent's doing: a report that does not parse is not a failure of the environment.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    collected: list[str]
+    """Ids of the collected tests."""
+    results: dict[str, str]
+    """Worst outcome over the phases of each test, by id."""
+    errors: str
+    """Texts of the test files that could not be imported."""
+    tamper: list[str]
+    interrupted: bool
+    """Whether a KeyboardInterrupt ended the run."""
+
+    @classmethod
+    def parse(cls, line: bytes) -> Self | None:
+        """Return the report of a line; None if it is not a report."""
+        try:
+            return cls.model_validate(json.loads(line))
+        except (ValueError, RecursionError):
+            return None
+
+
+def reports(output: bytes, nonce: str) -> list[Report | None]:
+    """Return the report of each line of ``output`` that begins with the nonce; None for a line that is not a report."""
+    lines = (line for line in output.splitlines() if line.startswith(nonce.encode()))
+    return [Report.parse(line[len(nonce) :]) for line in lines]
 
 
 @dataclass(frozen=True, slots=True)

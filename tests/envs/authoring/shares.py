@@ -17,6 +17,7 @@ import sys
 import threading
 import time
 import warnings
+import zipimport
 from collections.abc import Callable
 from typing import Any
 
@@ -59,7 +60,7 @@ def leave_daemon(seconds: float = 30) -> None:
     threading.Thread(target=time.sleep, args=(seconds,), daemon=True).start()
 
 
-QUIET = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+QUIET: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
 """Streams of a process that stays, so that it does not keep a pipe open for which a test waits."""
 
 
@@ -70,6 +71,16 @@ def leave_detached() -> None:
 def lower(limit: int) -> None:
     soft, hard = resource.getrlimit(limit)
     resource.setrlimit(limit, ((1 << 20 if soft == resource.RLIM_INFINITY else soft) - 1, hard))
+
+
+def expire() -> None:
+    signal.setitimer(signal.ITIMER_REAL, 0.001)
+    time.sleep(0.002)
+
+
+def to_tokyo() -> None:
+    os.environ.update(TZ="Asia/Tokyo")
+    time.tzset()
 
 
 def new_policy() -> asyncio.AbstractEventLoopPolicy:
@@ -89,19 +100,19 @@ CHANGES: dict[str, tuple[Callable[[], Any], str]] = {
     "signal": (ignore_signals, "the handlers of signals"),
     "mask": (lambda: signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1}), "the signal mask"),
     "timer": (lambda: signal.setitimer(signal.ITIMER_VIRTUAL, 3600), "timers"),
-    "timer that expires": (lambda: (signal.setitimer(signal.ITIMER_REAL, 0.001), time.sleep(0.002)), "timers"),
+    "timer that expires": (expire, "timers"),
     "stream": (lambda: setattr(sys, "stdout", sys.stderr), "`sys.stdin`, `sys.stdout` or `sys.stderr`"),
     "descriptor": (lambda: os.dup2(os.open("/dev/zero", os.O_RDONLY), 0), "file descriptor 0, 1 or 2"),
     "blocking": (lambda: os.set_blocking(2, False), "file descriptor 0, 1 or 2"),
     "path": (lambda: sys.path.append("/elsewhere"), "`sys.path`"),
     "warnings": (lambda: warnings.simplefilter("ignore"), "filters of warnings"),
     "locale": (lambda: locale.setlocale(locale.LC_NUMERIC, "C.UTF-8"), "the locale"),
-    "time zone": (lambda: (os.environ.update(TZ="Asia/Tokyo"), time.tzset()), "the time zone"),
+    "time zone": (to_tokyo, "the time zone"),
     "start method": (lambda: multiprocessing.set_start_method("spawn", force=True), "the start method"),
     "event loops": (lambda: asyncio.set_event_loop_policy(new_policy()), "the policy of event loops"),
     "sockets": (lambda: socket.setdefaulttimeout(1.0), "`socket.setdefaulttimeout`"),
     "recursion": (lambda: sys.setrecursionlimit(5000), "`sys.setrecursionlimit`"),
-    "importers": (lambda: sys.path_hooks.append(lambda path: None), "importers (`sys.meta_path`"),
+    "importers": (lambda: sys.path_hooks.append(zipimport.zipimporter), "importers (`sys.meta_path`"),
     "digits": (lambda: sys.set_int_max_str_digits(5000), "`sys.set_int_max_str_digits`"),
     "csv": (lambda: csv.field_size_limit(1 << 20), "`csv.field_size_limit`"),
     "tracing": (lambda: threading.setprofile(lambda *_: None), "hooks of threads"),

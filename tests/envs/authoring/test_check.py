@@ -9,13 +9,13 @@ from typing import Any
 import gymnasium
 import pytest
 from turnwise.envs import TurnEnv, UnknownEnvironment
-from turnwise.envs.base import Info, Obs
-from turnwise.envs.runner.call_thread import abandoned_threads
-from turnwise.envs.spaces import FreeText
-from turnwise.envs.tiny.text import Snapshot, TextSiteEnv
 from turnwise.envs.authoring.check import Report, Verdict, check
 from turnwise.envs.authoring.checks import CHECKS, oracle_succeeds
 from turnwise.envs.authoring.subject import Skipped, Subject
+from turnwise.envs.base import Info, Obs
+from turnwise.envs.runner.call_thread import abandoned_threads
+from turnwise.envs.spaces import FreeText
+from turnwise.envs.tiny.text import TextSiteEnv, Visit
 from turnwise.tests.envs.faulty import FAULTY, HANG
 
 
@@ -31,7 +31,7 @@ class Drifting(TextSiteEnv):
     def step(self, action: str) -> tuple[Obs, float, bool, bool, Info]:
         Drifting.calls += 1
         observation, *rest = super().step(action)
-        return (f"{observation} {Drifting.calls}", *rest)  # type: ignore[return-value]
+        return (f"{observation!s} {Drifting.calls}", *rest)  # type: ignore[return-value]
 
 
 class Moody(Drifting):
@@ -122,7 +122,7 @@ class Sticky(TextSiteEnv):
         turns = getattr(self, "_turns", 0)
         self._turns = 0
         observation, info = super().reset(seed=seed, options=options)
-        return f"{observation} {'visited' * min(turns, 1)}", info
+        return f"{observation!s} {'visited' * min(turns, 1)}", info
 
     def step(self, action: str) -> tuple[Obs, float, bool, bool, Info]:
         self._turns += 1
@@ -174,8 +174,8 @@ class Unguided(TextSiteEnv):
 class Forgetful(TextSiteEnv):
     """Forgets the page in a restore."""
 
-    def restore(self, snapshot: Snapshot) -> None:
-        super().restore(replace(snapshot, page="home"))
+    def restore(self, snapshot: tuple[Visit, bool]) -> None:
+        super().restore((replace(snapshot[0], page="home"), snapshot[1]))
 
 
 KINDS: tuple[type[gymnasium.Env[Any, Any]], ...] = (
@@ -189,7 +189,7 @@ BAD = {kind.__name__: kind for kind in KINDS}
 def registered() -> Iterator[None]:
     HANG.clear()
     for name, kind in BAD.items():
-        gymnasium.register(f"bad/{name}-v0", entry_point=kind)
+        gymnasium.register(f"bad/{name}-v0", entry_point=kind)  # type: ignore[arg-type]
     yield
     for name in BAD:
         gymnasium.registry.pop(f"bad/{name}-v0")

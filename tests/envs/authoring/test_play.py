@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 from turnwise.envs import EnvironmentBroken, EnvironmentFailed, Png, make
-from turnwise.envs.base import Image, Info, Obs, TurnEnv
 from turnwise.envs.authoring.play import HELP, play
+from turnwise.envs.base import Image, Info, Obs, TurnEnv
 
 
 def nowhere(picture: Png) -> str:
@@ -16,7 +16,7 @@ def nowhere(picture: Png) -> str:
 def test_an_episode_is_played_to_its_end() -> None:
     written: list[str] = []
     env = make("turnwise/TextSite-v0", family="open")
-    goal = env.reset(seed=4, options={"split": "test"})[0].split()[2]
+    goal = str(env.reset(seed=4, options={"split": "test"})[0]).split()[2]
     lines = iter([":hint", ":actions", f" click {goal}\n", "done", "never"])
     played = play(env, lines, written.append, nowhere, seed=4, split="test")
     assert (played.turns, played.ended, played.success) == (2, True, True)

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 from turnwise.envs import make
+from turnwise.envs.authoring.check import check
 from turnwise.envs.code.env import CodeEnv
 from turnwise.envs.code.grading.pytest_host import BrokenTests
-from turnwise.envs.authoring.check import check
 from turnwise.tests.envs.code.small_task import BROKEN, FIXED, small_task
 
 

@@ -8,11 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
-from turnwise.envs.code.families import FAMILIES, SPLITS, draw
 from turnwise.envs.code.grading.grade import grade
+from turnwise.envs.code.instances import FAMILIES, draw
 from turnwise.envs.code.task import CodeTask, changed
 from turnwise.envs.tiny.code_tasks import FAMILIES as TINY_FAMILIES
 from turnwise.envs.tiny.code_tasks import draw as draw_tiny
+from turnwise.records import SPLITS
 from turnwise.tests.envs.soaked import soaked_but
 
 SOAK_SEEDS = 200

@@ -7,12 +7,12 @@ from typing import Any
 import gymnasium
 import pytest
 from turnwise.envs import make
-from turnwise.envs.base import Adapted, Obs, TurnEnv
-from turnwise.envs.errors import EnvironmentFailed
-from turnwise.envs.runner.env_thread import EnvThread
 from turnwise.envs.authoring.check import check
 from turnwise.envs.authoring.subject import Subject
 from turnwise.envs.authoring.wrappers import wrappers_declared
+from turnwise.envs.base import Adapted, Obs, TurnEnv
+from turnwise.envs.errors import EnvironmentFailed
+from turnwise.envs.runner.env_thread import EnvThread
 from turnwise.tests.envs.runner.wrapped import (
     BRACKET,
     LIMITED,

@@ -139,34 +139,34 @@ def puzzle() -> Calculator:
 
 def test_the_answer_after_its_expression() -> None:
     after, reply = puzzle().turn("347 + 589 = 900")
-    assert (reply.text, dict(reply.parts)) == ("347 + 589 = 936. What is 347 + 589?", {"computed": 0.3})
+    assert (reply.observation, dict(reply.parts)) == ("347 + 589 = 936. What is 347 + 589?", {"computed": 0.3})
     again, reply = after.turn("589 + 347")
     assert (again, dict(reply.parts)) == (after, {})
     _, reply = again.turn("the answer is 936.")
-    assert (reply.verdict, dict(reply.parts)) == (True, {})
+    assert (reply.over, dict(reply.parts)) == (True, {})
 
 
 def test_a_wrong_answer_costs_and_the_question_is_repeated() -> None:
     after, reply = puzzle().turn("it is 900")
-    assert (after, dict(reply.parts), reply.verdict) == (puzzle(), {"wrong": -0.1}, None)
-    assert reply.text == "900 is wrong. What is 347 + 589?"
+    assert (after, dict(reply.parts), reply.over) == (puzzle(), {"wrong": -0.1}, False)
+    assert reply.observation == "900 is wrong. What is 347 + 589?"
 
 
 def test_another_expression_is_computed_without_a_reward() -> None:
     _, reply = puzzle().turn("347 * 589")
-    assert (reply.text, dict(reply.parts)) == ("347 * 589 = 204383. What is 347 + 589?", {})
+    assert (reply.observation, dict(reply.parts)) == ("347 * 589 = 204383. What is 347 + 589?", {})
 
 
 @pytest.mark.parametrize("text", ["1 / 0", "7 +* 8", "two numbers: 5 and 6", "the sum", *PARTS])
 def test_other_texts_are_invalid(text: str) -> None:
     after, reply = puzzle().turn(plain(text))
-    assert (after, reply.valid, reply.verdict) == (puzzle(), False, None)
-    assert reply.text.endswith("What is 347 + 589?")
+    assert (after, reply.valid, reply.over) == (puzzle(), False, False)
+    assert str(reply.observation).endswith("What is 347 + 589?")
 
 
 def test_a_minus_sign_of_typography_is_no_dash() -> None:
     _, reply = puzzle().turn(plain("\u2212936"))
-    assert (reply.verdict, dict(reply.parts)) == (None, {"wrong": -0.1})
+    assert (reply.over, dict(reply.parts)) == (False, {"wrong": -0.1})
 
 
 def test_the_actions_do_not_show_the_solution() -> None:

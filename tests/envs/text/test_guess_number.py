@@ -12,12 +12,12 @@ def puzzle(level: int = 1) -> GuessNumber:
 def test_an_answer_lists_the_numbers_that_are_left() -> None:
     after, reply = puzzle().turn("my guess is 36.")
     assert puzzle().opening() == "Choose one number: 34, 35, 36, 37, 38, 39."
-    assert reply.text == "Higher. Choose one number: 37, 38, 39."
+    assert reply.observation == "Higher. Choose one number: 37, 38, 39."
     assert reply.parts == {"narrowed": pytest.approx(0.4 * 3 / 5)}
     after, reply = after.turn("39")
-    assert reply.text == "Lower. Choose one number: 37, 38."
+    assert reply.observation == "Lower. Choose one number: 37, 38."
     _, reply = after.turn("38")
-    assert reply.verdict
+    assert reply.over
     assert reply.parts == {"narrowed": pytest.approx(0.4 * 1 / 5)}
 
 
@@ -30,13 +30,13 @@ def test_an_answer_lists_the_numbers_that_are_left() -> None:
 )
 def test_higher_levels_state_less(level: int, opening: str, hint: str) -> None:
     assert puzzle(level).opening() == opening
-    assert puzzle(level).turn("36")[1].text == hint
+    assert puzzle(level).turn("36")[1].observation == hint
 
 
 def test_a_guess_that_rules_nothing_out_is_valid_and_earns_nothing() -> None:
     after, _ = puzzle().turn("36")
     again, reply = after.turn("35")
-    assert (again, reply.valid, reply.parts, reply.verdict) == (after, True, {}, None)
+    assert (again, reply.valid, reply.parts, reply.over) == (after, True, {}, False)
 
 
 @pytest.mark.parametrize(
@@ -44,8 +44,8 @@ def test_a_guess_that_rules_nothing_out_is_valid_and_earns_nothing() -> None:
 )
 def test_anything_but_one_number_of_the_range_is_invalid(text: str) -> None:
     after, reply = puzzle().turn(plain(text))
-    assert (after, reply.valid, reply.verdict) == (puzzle(), False, None)
-    assert reply.text == "Write only a number. Choose one number: 34, 35, 36, 37, 38, 39."
+    assert (after, reply.valid, reply.over) == (puzzle(), False, False)
+    assert reply.observation == "Write only a number. Choose one number: 34, 35, 36, 37, 38, 39."
 
 
 @pytest.mark.parametrize(("level", "turns"), [(1, 3), (2, 4), (3, 5)])

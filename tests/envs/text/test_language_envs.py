@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from turnwise.envs import make
+from turnwise.envs.authoring.check import check
 from turnwise.envs.errors import EnvironmentFailed
 from turnwise.envs.registry import SHIPPED
 from turnwise.envs.runner.once import enumerated_seeds
@@ -18,7 +19,6 @@ from turnwise.envs.text.calculator import CalculatorEnv
 from turnwise.envs.text.guess_number import GuessNumberEnv
 from turnwise.envs.text.table_lookup import TableLookupEnv
 from turnwise.envs.text.twenty_questions import TwentyQuestionsEnv
-from turnwise.envs.authoring.check import check
 
 ENVS: tuple[type[LanguageEnv], ...] = (GuessNumberEnv, CalculatorEnv, TableLookupEnv, TwentyQuestionsEnv)
 LEVELS = (1, 2, 3)

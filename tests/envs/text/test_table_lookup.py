@@ -18,22 +18,22 @@ def largest() -> TableLookup:
 def test_a_row_is_read_and_then_answered() -> None:
     assert cell().opening() == "Rows: lamp, desk, rug. What is the price of the desk?"
     after, reply = cell().turn("i read the desk.")
-    assert reply.text == "desk: price 85, stock 31. What is the price of the desk?"
+    assert reply.observation == "desk: price 85, stock 31. What is the price of the desk?"
     assert dict(reply.parts) == {"read": 0.3}
     again, reply = after.turn("desk")
     assert (again, dict(reply.parts)) == (after, {})
     _, reply = again.turn("the price of the desk is 85.")
-    assert reply.verdict
+    assert reply.over
 
 
 def test_the_wrong_row_and_the_wrong_number() -> None:
     after, reply = cell().turn("lamp")
-    assert (reply.text, dict(reply.parts)) == ("lamp: price 12, stock 30. What is the price of the desk?", {})
+    assert (reply.observation, dict(reply.parts)) == ("lamp: price 12, stock 30. What is the price of the desk?", {})
     _, reply = after.turn("12")
-    assert (reply.text, dict(reply.parts), reply.verdict) == (
+    assert (reply.observation, dict(reply.parts), reply.over) == (
         "12 is wrong. What is the price of the desk?",
         {"wrong": -0.1},
-        None,
+        False,
     )
 
 
@@ -44,7 +44,7 @@ def test_the_largest_value_needs_every_row_and_is_asked_once() -> None:
         assert puzzle.oracle() == row
         puzzle, reply = puzzle.turn(row)
         earned += reply.parts["read"]
-    assert reply.text == "rug: price 40, stock 99."
+    assert reply.observation == "rug: price 40, stock 99."
     assert earned == pytest.approx(0.3)
     assert puzzle.oracle() == "85"
 
@@ -54,4 +54,4 @@ def test_the_largest_value_needs_every_row_and_is_asked_once() -> None:
 )
 def test_other_texts_are_invalid(text: str) -> None:
     after, reply = cell().turn(plain(text))
-    assert (after, reply.valid, reply.verdict) == (cell(), False, None)
+    assert (after, reply.valid, reply.over) == (cell(), False, False)

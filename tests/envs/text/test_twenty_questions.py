@@ -18,24 +18,24 @@ def test_properties_are_those_that_differ_in_the_list() -> None:
 
 def test_questions_and_guesses_rule_things_out() -> None:
     after, reply = puzzle().turn("is it big?")
-    assert reply.text == "Big: yes. Which thing is it: bus, horse?"
+    assert reply.observation == "Big: yes. Which thing is it: bus, horse?"
     assert reply.parts == {"narrowed": pytest.approx(0.4 * 3 / 4)}
     after, reply = after.turn("a bus")
-    assert reply.text == "No, not the bus. Which thing is it: horse?"
+    assert reply.observation == "No, not the bus. Which thing is it: horse?"
     assert reply.parts == {"narrowed": pytest.approx(0.4 * 1 / 4)}
     _, reply = after.turn("horses")
-    assert (reply.verdict, dict(reply.parts)) == (True, {})
+    assert (reply.over, dict(reply.parts)) == (True, {})
 
 
 def test_the_highest_level_does_not_list_the_things_that_are_left() -> None:
     _, reply = puzzle(3).turn("can it fly?")
-    assert reply.text == "Wings: no. Which thing is it?"
+    assert reply.observation == "Wings: no. Which thing is it?"
 
 
 @pytest.mark.parametrize("text", ["owl or bus", "is the owl big?", "whale", "is it yellow?", "trucks", ""])
 def test_anything_but_one_name_is_invalid(text: str) -> None:
     after, reply = puzzle().turn(text)
-    assert (after, reply.valid, reply.verdict) == (puzzle(), False, None)
+    assert (after, reply.valid, reply.over) == (puzzle(), False, False)
 
 
 def test_names_are_unambiguous() -> None:

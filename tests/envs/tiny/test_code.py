@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from turnwise.envs import make
-from turnwise.envs.tiny.code import MAX_CHARS, TinyCodeEnv
-from turnwise.envs.tiny.code_tasks import CALLS, HIDDEN, OPERATIONS, VALUES, VOCABULARY
-from turnwise.envs.runner.observations import observation_hash
 from turnwise.envs.authoring.check import check
+from turnwise.envs.runner.observations import observation_hash
+from turnwise.envs.tiny.code import TinyCodeEnv
+from turnwise.envs.tiny.code_tasks import CALLS, HIDDEN, OPERATIONS, VALUES, VOCABULARY
 
 Make = Callable[[], TinyCodeEnv]
 WORDS = frozenset(VOCABULARY)
@@ -66,7 +66,7 @@ def test_random_success_is_rare_and_observations_are_short(any_sandboxes: str, m
     assert 0.02 <= sum(success for success, *_ in played) / 40 <= 0.2
     for *_, seen in played:
         assert seen[0].startswith("task ")
-        assert all(len(text) <= MAX_CHARS and len(text.split()) <= 14 for text in seen)
+        assert all(len(text) <= TinyCodeEnv.max_chars and len(text.split()) <= 14 for text in seen)
         assert all(set(text.split()) <= WORDS for text in seen)
         assert not any("task" in text.split() for text in seen[1:])
 

@@ -10,7 +10,7 @@ from turnwise.envs import make
 from turnwise.envs.errors import EnvironmentFailed
 from turnwise.envs.runner.observations import observation_hash
 from turnwise.envs.runner.once import enumerated_seeds
-from turnwise.envs.tiny.text import MAX_CHARS, TextSiteEnv
+from turnwise.envs.tiny.text import TextSiteEnv
 from turnwise.envs.tiny.text_tasks import FAMILIES, VOCABULARY, Site, draw
 
 Policy = Callable[[TextSiteEnv], str]
@@ -100,7 +100,7 @@ def test_oracle_recovers_from_any_state() -> None:
 def test_each_reward_is_paid_once() -> None:
     env = TextSiteEnv("login")
     env.reset(seed=5)
-    site = env.site
+    site = env.episode.site
     user, password = site.secrets
     other = next(link for link in site.links if link != site.target)
     actions = [
@@ -204,7 +204,7 @@ def test_never_raises_and_stays_within_its_words(seed: int, family: str, actions
             assert sum(info["reward_parts"].values()) == pytest.approx(reward)
             assert info["success"] <= terminated
         assert isinstance(observation, str)
-        assert len(observation) <= MAX_CHARS
+        assert len(observation) <= TextSiteEnv.max_chars
         assert observation in env.observation_space
         assert WORDS.issuperset(observation.split())
         for valid, weight in env.valid_actions():

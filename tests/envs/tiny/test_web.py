@@ -1,11 +1,11 @@
 """``turnwise/TinyWeb-v0``: pages in few words, in a real browser."""
 
 import pytest
+from turnwise.envs.tiny.web import FIELD_ROLES, HELD_OUT, TRAINED, VOCABULARY, TinyWebEnv
+from turnwise.envs.tiny.web_login import LoginEnv
 from turnwise.envs.web.apps.env import WebAppsEnv
 from turnwise.envs.web.apps.splits import APP_SPLITS
 from turnwise.envs.web.browser_session import BrowserSession
-from turnwise.envs.tiny.web import FIELD_ROLES, HELD_OUT, TRAINED, VOCABULARY, TinyWebEnv
-from turnwise.envs.tiny.web_login import LoginEnv
 
 SEEDS = range(20)
 
@@ -47,19 +47,19 @@ def test_the_oracle_succeeds_in_every_trained_task(env: TinyWebEnv) -> None:
     played = set()
     for seed in SEEDS:
         env.reset(seed=seed)
-        played.add(env.env.goal.split()[0])
+        played.add(env.episode.goal.split()[0])
         over, reward = False, 0.0
         for _ in range(4):
             seen, reward, over, _, _ = env.step(env.oracle())
             closed(seen)
             if over:
                 break
-        assert (reward, over) == (1.0, True), (seed, env.env.goal)
+        assert (reward, over) == (1.0, True), (seed, env.episode.goal)
     assert played == {"Click", "Select", "Enter"}
 
 
 def test_a_failure_and_an_invalid_action_have_a_cost(env: TinyWebEnv) -> None:
-    seed = next(seed for seed in SEEDS if '"x"' not in env.reset(seed=seed)[0] and "Select" in env.env.goal)
+    seed = next(seed for seed in SEEDS if '"x"' not in env.reset(seed=seed)[0] and "Select" in env.episode.goal)
     env.reset(seed=seed)
     for bad in ("fill", "click other", "click", "fill w99 textbox", "fill w1 other"):
         _, reward, over, _, info = env.step(bad)

@@ -3,9 +3,10 @@
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
-from turnwise.envs.code.families import FAMILIES, SPLITS, draw
 from turnwise.envs.code.grading.grade import grade
+from turnwise.envs.code.instances import FAMILIES, draw
 from turnwise.envs.code.task import CodeTask, changed
+from turnwise.records import SPLITS
 from turnwise.sandbox import set_provider
 from turnwise.sandbox.provider import InProcessProvider
 from turnwise.tests.envs.code.families.mutation import Mutant, mutants

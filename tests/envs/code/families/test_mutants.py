@@ -8,7 +8,8 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from turnwise.envs.code.families import FAMILIES, SPLITS, draw
+from turnwise.envs.code.instances import FAMILIES, draw
+from turnwise.records import SPLITS
 from turnwise.tests.envs.code.families.mutation import equivalents, mutants
 from turnwise.tests.envs.code.families.test_wrong_solutions import passes
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from turnwise.envs.code.checks.file_checks import settings
-from turnwise.envs.code.families import FAMILIES, draw
+from turnwise.envs.code.instances import FAMILIES, draw
 from turnwise.envs.code.task import CodeTask, changed
 from turnwise.sandbox import Tree
 from turnwise.tests.envs.code.families.test_wrong_solutions import output

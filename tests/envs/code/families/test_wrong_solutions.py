@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from turnwise.envs.code.checks import call_guest
-from turnwise.envs.code.families import draw
+from turnwise.envs.code.instances import draw
 from turnwise.envs.code.task import Case, Change, CodeTask, changed
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 from turnwise.envs.code.env import CodeEnv
-from turnwise.envs.code.families import draw
 from turnwise.envs.code.grading.grade import grade
+from turnwise.envs.code.instances import draw
 from turnwise.tests.envs.code.small_task import FIXED, small_task
 from turnwise.tests.envs.soaked import soaked_but
 

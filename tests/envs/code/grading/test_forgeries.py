@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from turnwise.envs.code.env import CodeEnv
-from turnwise.envs.code.families import FAMILIES, draw
+from turnwise.envs.code.instances import FAMILIES, draw
 from turnwise.envs.errors import NotTrainable
 from turnwise.tests.envs.code.grading.forgeries import ALL, REVIEWED, solution
 from turnwise.tests.envs.code.small_task import FIXED, small_task, write

@@ -4,8 +4,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from turnwise.envs.code.families import draw
 from turnwise.envs.code.grading.grade import counted, grade, with_case_files
+from turnwise.envs.code.instances import draw
 from turnwise.envs.code.task import Case, CodeTask
 from turnwise.envs.code.task_folder import load
 from turnwise.sandbox import Entry, Kind, Tree

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from turnwise.envs.code.env import CodeEnv
-from turnwise.envs.code.grading.record import MAX_LINE_CHARS, MAX_LINES, recorded
+from turnwise.envs.code.grading.tampering import MAX_LINE_CHARS, MAX_LINES, recorded
 from turnwise.envs.runner.step_result import MAX_INFO_CHARS, from_step
 from turnwise.tests.envs.code.small_task import small_task
 from turnwise.tests.envs.code.test_env import BY_CASES

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from turnwise.envs.code.env import CodeEnv
-from turnwise.envs.code.grading.report import Report, reports
+from turnwise.envs.code.grading.pytest_host import Report, reports
 from turnwise.tests.envs.code.small_task import small_task
 
 HONEST: dict[str, Any] = {

@@ -5,10 +5,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from turnwise.envs.code.families import draw
 from turnwise.envs.code.fresh_sandbox import open_sandbox
 from turnwise.envs.code.grading.grade import grade
 from turnwise.envs.code.grading.running import left_running
+from turnwise.envs.code.instances import draw
 from turnwise.envs.code.submission import HALT, collect_submission
 from turnwise.sandbox import ExecResult, SandboxSpec, Tree
 

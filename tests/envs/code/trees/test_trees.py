@@ -125,10 +125,10 @@ def test_the_oracle_makes_every_tree(sandboxes: str, task: Path) -> None:
         _, _, _, _, info = env.step(action)
         assert info["action_valid"], action
     assert env.oracle() == "submit"
-    found = {path: env._files.entries[path] for path in wanted.entries}
+    found = {path: env.episode.files.entries[path] for path in wanted.entries}
     kinds = {path: (entry.kind, entry.content, entry.mode & 0o7700) for path, entry in found.items()}
     assert kinds == {path: (entry.kind, entry.content, entry.mode & 0o7700) for path, entry in wanted.entries.items()}
-    assert env._files.entries["run"].same_as == "hard"
+    assert env.episode.files.entries["run"].same_as == "hard"
     env.close()
 
 

@@ -1,14 +1,22 @@
-"""Find code in a submission that aims at its grader, so that the attempt is on record.
+"""Find code in a submission that aims at its grader, and make the record of all tampering.
 
 A search of the text proves nothing and misses what is written in other words. The verdict does not depend on it: what
 it finds is recorded as tampering, which costs nothing by default.
+
+The record has few short lines of printable ASCII, whatever names and texts the agent chooses. It enters
+``info["extras"]``, whose length as JSON is limited: a longer one would fail the step, and the agent's failure would be
+a failure of the environment.
 """
 
 import re
+from collections.abc import Iterable
 from itertools import islice
 
 from ..task import Files
 
+MAX_LINES = 20
+MAX_LINE_CHARS = 200
+"""JSON doubles each character at most, so the record has at most 9,000 characters of JSON."""
 MAX_FOUND = 5
 MAX_MATCHES = 100
 """Matches that are looked at per file."""
@@ -40,3 +48,15 @@ def aimed_at_grader(files: Files, pristine: Files) -> list[str]:
             if uses:
                 found.append(f"aims at its grader ({', '.join([*uses][:MAX_FOUND])[:100]}): {path}"[:200])
     return found
+
+
+def recorded(lines: Iterable[str]) -> list[str]:
+    """Return at most ``MAX_LINES`` different lines, each escaped and cut, then the number of omitted ones."""
+    found = [*dict.fromkeys(_printable(line) for line in lines)]
+    more = len(found) - MAX_LINES
+    return [*found[:MAX_LINES], f"and {more} more"] if more > 0 else found
+
+
+def _printable(line: str) -> str:
+    """Return a line in printable ASCII, other characters as the escapes of a Python literal."""
+    return ascii(line[:MAX_LINE_CHARS])[1:-1][:MAX_LINE_CHARS]
