@@ -10,8 +10,8 @@ from .errors import SandboxError
 from .loop_thread import LoopThread
 from .sandbox import ExecResult, Sandbox
 from .spec import SandboxSpec
-from .streams.blocking import SandboxProcess, SandboxStream
-from .streams.forward import Forward
+from .streams import SandboxProcess, SandboxStream
+from .streams import Forward
 from .transport.tree import Tree
 
 

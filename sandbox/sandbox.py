@@ -17,7 +17,7 @@ from .transport.connection import Connection
 from .transport.frame_protocol import MALFORMED
 from .transport.guest_stream import GuestStream
 from .transport.tree import Tree
-from .transport.tree_codec import decode_tree, encode_tree
+from .transport.answers import decode_tree, encode_tree
 
 T = TypeVar("T")
 

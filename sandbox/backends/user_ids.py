@@ -9,7 +9,7 @@ import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ..guest.users import USERS
+from ..guest.processes import USERS
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ import signal
 import time
 from collections.abc import Iterator
 
+
 KILL_TIMEOUT_S = 2.0
 KILL_POLL_INTERVAL_S = 0.001
 END_POLL_INTERVAL_S = 0.0005
@@ -105,3 +106,7 @@ def end_all() -> None:
         reap()
         time.sleep(END_POLL_INTERVAL_S)
     reap()
+
+
+USERS = 4
+"""Users of a sandbox whose guest agent is root: numbers 0 to 3, whose uids follow one another."""

@@ -25,8 +25,65 @@ from ..backends.registry import Backend
 from ..errors import LeaseTimeout, NoEngine, NoImage, NotTrusted, SandboxError, TooLarge, classify
 from ..sandbox import Sandbox
 from ..spec import SandboxSpec
-from .health import PoolHealth
-from .memory import default_memory_mib
+from pathlib import Path
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class PoolHealth:
+    """Current state of a pool, and its counters since it was opened."""
+
+    capacity: int
+    memory_mib: int
+    """Limit of the memory of all sandboxes together."""
+    held_mib: int
+    """Memory of the idle, leased, starting and resetting sandboxes together."""
+    idle: int
+    leased: int
+    starting: int
+    resetting: int
+    waiting: int
+    """Lease requests without a sandbox."""
+    leases: int
+    started: int
+    start_failures: int
+    reset_failures: int
+    overdue: int
+    """Leases that the pool ended at their maximum duration."""
+    reaped: int
+    """Sandboxes that the backend removed because their owner was dead or their time to live had ended."""
+    loop_lag_ms: float
+    """Maximum lag of the event loop."""
+    breaker_open: bool
+    last_failure: str
+
+    def json(self) -> dict[str, Any]:
+        """Return the fields as JSON values."""
+        return asdict(self)
+
+
+SANDBOX_SHARE = 0.75
+"""Share of the machine's memory for sandboxes if the settings name no amount."""
+GROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+
+
+def default_memory_mib() -> int:
+    """Return ``SANDBOX_SHARE`` of the memory that this process's control group, or else the machine, has in MiB."""
+    total = 0
+    for line in Path("/proc/meminfo").read_text().splitlines():
+        if line.startswith("MemTotal:"):
+            total = int(line.split()[1]) << 10
+    limits = [int(text) for path in GROUP_LIMITS if (text := _read(path)).isdigit()]
+    return int(min([total, *limits]) * SANDBOX_SHARE) >> 20
+
+
+def _read(path: str) -> str:
+    try:
+        return Path(path).read_text().strip()
+    except OSError:
+        return ""
+
 
 LOG = logging.getLogger(__name__)
 

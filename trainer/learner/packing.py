@@ -15,7 +15,7 @@ from torch import Tensor
 
 from ..algorithms.groups import TrainSample
 from ..algorithms.losses.base import Totals
-from .optimization.micro_batches import split_micro_batches
+from .optimization.splitting import split_micro_batches
 
 
 @dataclass(frozen=True, slots=True)

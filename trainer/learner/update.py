@@ -20,10 +20,10 @@ from ..telemetry.events import UpdateDone
 from .backends.base import LearnerBackend
 from .batch import Batch, assemble
 from .batch_stats import batch_items, batch_metrics
-from .record.engine_mismatch import engine_mismatch
-from .record.logprob_trace import LogprobTrace
-from .record.recipe import new_recipe
-from .record.recording import UpdateRecord, record_update
+from .provenance.logprob_trace import engine_mismatch
+from .provenance.logprob_trace import LogprobTrace
+from .provenance.recipe import new_recipe
+from .provenance.recording import UpdateRecord, record_update
 
 LEASE_TIMEOUT_S = 600.0
 """Seconds until the lease of a batch ends."""

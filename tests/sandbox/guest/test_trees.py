@@ -5,7 +5,7 @@ from pathlib import Path
 
 from turnwise.sandbox import Entry, Kind, Tree
 from turnwise.sandbox.guest.trees import read_whole, write_whole
-from turnwise.sandbox.transport.tree_codec import decode_tree, encode_tree
+from turnwise.sandbox.transport.answers import decode_tree, encode_tree
 
 TIMES = {"epoch": 0, "before": -5_000_000_000, "later": 10**18 + 1}
 

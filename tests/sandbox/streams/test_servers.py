@@ -15,7 +15,7 @@ from mcp_types import jsonrpc_message_adapter
 from turnwise.sandbox import SandboxLease, SandboxSpec
 from turnwise.sandbox.errors import SandboxError, StreamError
 from turnwise.sandbox.provider import InProcessProvider
-from turnwise.sandbox.streams.blocking import SandboxProcess
+from turnwise.sandbox.streams import SandboxProcess
 
 SPEC = SandboxSpec(memory_mib=256, disk_mib=16, trusted=True)
 TIMEOUT_S = 10.0

@@ -35,7 +35,7 @@ from turnwise.trainer.config.sections import LearnerConfig
 from turnwise.trainer.learner.backends.local import Learner, NonFiniteLoss
 from turnwise.trainer.learner.batch import assemble
 from turnwise.trainer.learner.optimization.metric_reduction import MetricReducer
-from turnwise.trainer.learner.optimization.minibatches import split_minibatches
+from turnwise.trainer.learner.optimization.splitting import split_minibatches
 from turnwise.trainer.learner.packing import pack_minibatch
 
 NAN = float("nan")

@@ -9,7 +9,7 @@ from ....agents.weights.base import Link, WeightSender
 from ...algorithms.advantages.base import TokenModel
 from ...algorithms.groups import TrainSample
 from ...config.sections import LearnerConfig
-from ..record.logprob_trace import LogprobTrace
+from ..provenance.logprob_trace import LogprobTrace
 from ..sft import SftExample
 
 

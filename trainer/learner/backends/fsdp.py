@@ -27,7 +27,7 @@ from ...algorithms.losses.base import PolicyLoss
 from ...algorithms.proximal.base import ProximalPolicy
 from ...config.sections import LearnerConfig
 from ..errors import RankFailed, RanksLate
-from ..record.logprob_trace import LogprobTrace
+from ..provenance.logprob_trace import LogprobTrace
 from ..sft import SftExample
 from .rank import LearnerRank, RankSpec, RankUpdate
 from .ranks import COLLECTIVE_TIMEOUT_S

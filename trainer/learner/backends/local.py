@@ -32,12 +32,12 @@ from ..model.token_model import LocalTokenModel
 from ..model.token_scores import TokenScorer, score_with
 from ..optimization.learning_rate import learning_rate, scaled_learning_rate
 from ..optimization.metric_reduction import MetricReducer
-from ..optimization.minibatches import split_minibatches
-from ..optimization.offload import moments_on, move_moments
+from ..optimization.splitting import split_minibatches
+from ..optimization.adamw import moments_on, move_moments
 from ..optimization.trust_region import backtrack
 from ..packing import MicroBatch, Minibatch, pack_minibatch, trained_tokens
-from ..record.logprob_trace import LogprobTrace
-from ..record.weights_hash import weights_hash
+from ..provenance.logprob_trace import LogprobTrace
+from ..provenance.weights_hash import weights_hash
 from ..sft import SftExample, SupervisedSteps
 from .ranks import ALONE, Ranks
 from .scorers import policy_scorer, reference_scorer

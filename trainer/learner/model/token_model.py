@@ -23,8 +23,8 @@ from ....records import Trajectory
 from ...algorithms.advantages.base import TokenLogprobs
 from ...algorithms.groups import TrainSample
 from ...config.sections import LearnerConfig
-from ..optimization.adamw_state import optimizer_tensors, set_optimizer_tensors
-from ..optimization.micro_batches import split_micro_batches
+from ..optimization.adamw import optimizer_tensors, set_optimizer_tensors
+from ..optimization.splitting import split_micro_batches
 from ..packing import MicroBatch, pack
 from ..samples import samples
 from .token_scores import TokenScorer, score_with

@@ -22,7 +22,7 @@ from ...config.schema import RunConfig
 from ...learner import checkpoint
 from ...learner.backends.local import Learner
 from ...learner.model.adapter_base import verify_base
-from ...learner.record.recipe import Recipe, numerics
+from ...learner.provenance.recipe import Recipe, numerics
 from ..offline.versions import sampling_versions
 from .stored_batch import NotRecorded, load_members, recipe_of, stored_samples
 

@@ -19,8 +19,8 @@ from ....store.queries.load import load_trajectories
 from ....store.run_lock import run_folder
 from ...algorithms.groups import TrainSample
 from ...algorithms.losses.base import SOURCES
-from ...learner.record.details import SampleDetail, decode_details
-from ...learner.record.recipe import Recipe
+from ...learner.provenance.details import SampleDetail, decode_details
+from ...learner.provenance.recipe import Recipe
 from ...learner.samples import samples
 from ...learner.staleness import staleness
 

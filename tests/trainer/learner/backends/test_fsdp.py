@@ -31,7 +31,7 @@ from turnwise.trainer.learner.backends.fsdp import FsdpLearner
 from turnwise.trainer.learner.backends.local import Learner, NonFiniteLoss
 from turnwise.trainer.learner.backends.rank import LearnerRank
 from turnwise.trainer.learner.errors import RankFailed, RanksLate
-from turnwise.trainer.learner.record.logprob_trace import LogprobTrace
+from turnwise.trainer.learner.provenance.logprob_trace import LogprobTrace
 
 LOCAL = LearnerConfig(
     learning_rate=1e-2,

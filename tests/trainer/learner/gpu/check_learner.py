@@ -223,7 +223,7 @@ class Checks:
 
     def optimizer_offload(self) -> dict[str, float]:
         """With its moments in the host's memory, the optimizer trains the same weights and keeps none on the GPU."""
-        from turnwise.trainer.learner.optimization.adamw_state import optimizer_tensors
+        from turnwise.trainer.learner.optimization.adamw import optimizer_tensors
 
         learners = self.learner(), self.learner(optimizer_offload=True)
         self.train(*learners)
