@@ -10,8 +10,7 @@ from .errors import SandboxError
 from .loop_thread import LoopThread
 from .sandbox import ExecResult, Sandbox
 from .spec import SandboxSpec
-from .streams import SandboxProcess, SandboxStream
-from .streams import Forward
+from .streams import Forward, SandboxProcess, SandboxStream
 from .transport.tree import Tree
 
 

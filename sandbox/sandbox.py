@@ -12,12 +12,11 @@ from typing import Any, TypeVar
 
 from .errors import FileError, SandboxBroken, SandboxError, SandboxLost, StreamError
 from .spec import SandboxSpec
-from .transport.answers import ResultHeader, contents, digest, refusal
+from .transport.answers import ResultHeader, contents, decode_tree, digest, encode_tree, refusal
 from .transport.connection import Connection
 from .transport.frame_protocol import MALFORMED
 from .transport.guest_stream import GuestStream
 from .transport.tree import Tree
-from .transport.answers import decode_tree, encode_tree
 
 T = TypeVar("T")
 

@@ -4,21 +4,18 @@ A stream ends with its lease. To add a kind of stream, add an operation to ``gue
 ``sandbox.Sandbox``, and its blocking form here.
 """
 
-import io
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
-
-from .loop_thread import LoopThread
-from .transport.guest_stream import FRAME_BYTES, GuestStream
 import asyncio
 import contextlib
+import io
 import os
 from pathlib import Path
-from typing import cast
+from types import TracebackType
+from typing import TYPE_CHECKING, Self, cast
+
 from .errors import SandboxError
+from .loop_thread import LoopThread
 from .sandbox import Sandbox
 from .transport.guest_stream import FRAME_BYTES, GuestStream
-
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer, WriteableBuffer

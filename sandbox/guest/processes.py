@@ -8,7 +8,6 @@ import signal
 import time
 from collections.abc import Iterator
 
-
 KILL_TIMEOUT_S = 2.0
 KILL_POLL_INTERVAL_S = 0.001
 END_POLL_INTERVAL_S = 0.0005

@@ -16,22 +16,15 @@ from typing import Any, NoReturn
 from .exec import ChildExitPipe, CommandPipes, attend, start
 from .files import Refused, kernel_devices, read_tree, write_tree
 from .frames import TOKEN_VARIABLE
-from .processes import count_ooms, end_all, kill_all, kill_since, reap
-from .streams import request
+from .processes import USERS, count_ooms, end_all, kill_all, kill_since, reap
 from .reset import IPC_TIMEOUT_S, await_no_ipc, clear_folders, clear_ipc, clear_keys, writable_modes
-from .streams import MAX_STREAMS, Hub, Stream
+from .streams import MAX_STREAMS, Hub, Stream, request
 from .trees import Listed, read_whole, write_whole
-from .processes import USERS
 from .watch import MemoryRecord, watch
-import contextlib
-import signal
-from typing import Any
-from .processes import kill_all
-
 
 SOCKETS_MAX = 1024
-"""Sockets of all processes together, including connections that wait to be accepted: the kernel charges those to no memory
-limit, so that a sandbox of 64 MiB could otherwise hold gigabytes of the machine in connections to itself."""
+"""Sockets of all processes together, including connections that wait to be accepted: the kernel charges those to no
+memory limit, so that a sandbox of 64 MiB could otherwise hold gigabytes of the machine in connections to itself."""
 CHECK_INTERVAL_S = 0.25
 
 

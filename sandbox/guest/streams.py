@@ -16,15 +16,12 @@ import os
 import select
 import signal
 import socket
+import time
 from collections import deque
 from typing import Any
 
 from .frames import WINDOW_BYTES, encode, encode_start, take_frames
 from .processes import WATCHED
-import select
-import socket
-import time
-
 
 MAX_STREAMS = 32
 CHUNK_BYTES = 32 << 10

@@ -16,7 +16,8 @@ import contextlib
 import logging
 from collections import deque
 from collections.abc import Coroutine
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from time import monotonic
 from typing import Any
 
@@ -25,9 +26,6 @@ from ..backends.registry import Backend
 from ..errors import LeaseTimeout, NoEngine, NoImage, NotTrusted, SandboxError, TooLarge, classify
 from ..sandbox import Sandbox
 from ..spec import SandboxSpec
-from pathlib import Path
-from dataclasses import asdict, dataclass
-from typing import Any
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,14 +3,13 @@
 Trees are sent and received as ``guest.trees`` does.
 """
 
+import os
 from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
-import os
-from collections.abc import Mapping
-from typing import Any
+
 from .tree import Entry, Kind, Tree
 
 

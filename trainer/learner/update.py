@@ -20,8 +20,7 @@ from ..telemetry.events import UpdateDone
 from .backends.base import LearnerBackend
 from .batch import Batch, assemble
 from .batch_stats import batch_items, batch_metrics
-from .provenance.logprob_trace import engine_mismatch
-from .provenance.logprob_trace import LogprobTrace
+from .provenance.logprob_trace import LogprobTrace, engine_mismatch
 from .provenance.recipe import new_recipe
 from .provenance.recording import UpdateRecord, record_update
 

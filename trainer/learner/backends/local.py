@@ -30,10 +30,10 @@ from ...algorithms.proximal.base import ProximalPolicy, ProximalTokens, Weights
 from ...config.sections import LearnerConfig
 from ..model.token_model import LocalTokenModel
 from ..model.token_scores import TokenScorer, score_with
+from ..optimization.adamw import moments_on, move_moments
 from ..optimization.learning_rate import learning_rate, scaled_learning_rate
 from ..optimization.metric_reduction import MetricReducer
 from ..optimization.splitting import split_minibatches
-from ..optimization.adamw import moments_on, move_moments
 from ..optimization.trust_region import backtrack
 from ..packing import MicroBatch, Minibatch, pack_minibatch, trained_tokens
 from ..provenance.logprob_trace import LogprobTrace

@@ -1,11 +1,8 @@
 """AdamW's state: as named tensors, and its moments in the host's memory except during the optimizer step."""
 
-from collections.abc import Mapping
-
-import torch
-from torch import Tensor
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+
 import torch
 from torch import Tensor
 

@@ -1,10 +1,9 @@
 """Split samples: an update into minibatches, one per optimizer step, and a minibatch into micro-batches."""
 
 from collections.abc import Sequence
+from heapq import heapify, heapreplace
 from itertools import accumulate, pairwise
 from random import Random
-from collections.abc import Sequence
-from heapq import heapify, heapreplace
 
 
 def split_minibatches(sizes: Sequence[int], count: int, stream: Random) -> list[list[int]]:

@@ -1,4 +1,4 @@
-"""The log-probabilities that the learner computed for the trained tokens of an update, and their distance to the engine's."""
+"""Log-probabilities that the learner computed for the trained tokens of an update; their distance to the engine's."""
 
 from collections.abc import Sequence
 
@@ -7,13 +7,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ..packing import Minibatch
-from collections.abc import Sequence
-import numpy as np
 from ....records import Source
 from ...algorithms.groups import TrainSample
 from ...algorithms.losses.base import SOURCES
-from ..packing import trained_tokens
+from ..packing import Minibatch, trained_tokens
 
 
 class LogprobTrace:

@@ -1,13 +1,10 @@
 """Minibatches are shuffled and balanced, micro-batches balanced and equally many per rank."""
 
 from random import Random
-from hypothesis import given
-from hypothesis import strategies as st
-from turnwise.trainer.learner.optimization.splitting import split_minibatches
-from hypothesis import given
-from hypothesis import strategies as st
-from turnwise.trainer.learner.optimization.splitting import split_micro_batches
 
+from hypothesis import given
+from hypothesis import strategies as st
+from turnwise.trainer.learner.optimization.splitting import split_micro_batches, split_minibatches
 
 SIZES = st.lists(st.integers(1, 50), max_size=40)
 
