@@ -10,7 +10,7 @@ from turnwise.agents.errors import EngineFailed
 from turnwise.agents.rollout.episode import Episode
 from turnwise.agents.rollout.runners import RUNNERS
 from turnwise.envs.tasks import make_task
-from turnwise.envs.text.env import TextSiteEnv
+from turnwise.envs.tiny.text import TextSiteEnv
 from turnwise.errors import TurnwiseError
 from turnwise.records import Status, Step
 from turnwise.store.queries import load_trajectory
