@@ -41,7 +41,7 @@ class AsyncCore:
         self._llm: Any = AsyncLLM.from_engine_args(args)
         self._lora: Any = None
         if arguments.get("enable_lora"):
-            from ..weights.adapter_loading import policy_adapter
+            from ..weights.served_adapter import policy_adapter
 
             self._lora = policy_adapter(str(adapter or "published by the learner"))
         self._adapter = adapter

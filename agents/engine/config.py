@@ -66,7 +66,7 @@ def engine_arguments(
 
     ``max_model_len`` is the context length in tokens. On a CPU ``block_size`` is rounded up to a size that the
     kernel accepts. With ``lora_rank``, an engine on GPUs serves the model with an adapter of that rank; on a CPU,
-    adapters are merged into the weights (``weights.adapter_merging``). Arguments under vLLM's own names take
+    adapters are merged into the weights (``weights.served_adapter``). Arguments under vLLM's own names take
     precedence.
     """
     arguments: dict[str, Any] = {

@@ -157,7 +157,7 @@ class Core:
         core = EngineCore(config, Executor.get_class(config), log_stats=False)
         core.collective_rpc("init_weight_transfer_engine", kwargs={"init_info": {}})
         if config.lora_config is not None:
-            from ..weights.adapter_loading import policy_adapter
+            from ..weights.served_adapter import policy_adapter
 
             self._lora = policy_adapter(str(self._adapter or "published by the learner"))
             if self._adapter is not None:

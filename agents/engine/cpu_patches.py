@@ -2,7 +2,8 @@
 
 * Plain weights. vLLM packs the weights of linear layers when it loads a model, and a later load then misses them,
   silently for a tied output head. Plain parameters accept an update in place and compute as fast.
-* Plain experts, with packed copies (``weights.cpu_experts``).
+* Plain experts. vLLM puts the packed weights of experts in place of the plain ones, and a later update overwrites them
+  with plain ones. Here a packed copy exists in addition: twice the memory of the experts.
 * In float32, matrices by columns. The product of a few rows with a matrix that is stored by rows takes a quarter longer
   at 24 rows, and three quarters at 8; both are as fast at 128.
 * Blocks of 16 tokens. The x86 attention kernel accepts blocks of 16, but vLLM offers only multiples of 32. The block is
@@ -10,19 +11,18 @@
   the work.
 * In float32, norms by vLLM's own CPU kernel, which its dispatch offers to GPUs only, and parameters without
   ``__torch_function__``. A small model computes for less time than Python needs to start its operations, and both save
-  an eighth of a step. A vLLM without the names that they need goes without them.
+  an eighth of a step.
 """
 
 import platform
 from typing import Any
 
-from ..weights import cpu_experts
-from .vllm_names import CPU_SPEED, missing
-
 X86 = frozenset({"x86_64", "amd64"})
 NORMS = "turnwise"
 """Name of our implementations of the norms."""
 KERNEL_GRAIN = 16
+EXPERT_WEIGHTS = ("w13_weight", "w2_weight", "w13_bias")
+"""Parameters of a layer of experts that packing reads or replaces."""
 
 
 def apply() -> None:
@@ -36,11 +36,10 @@ def apply() -> None:
     utils: Any = vllm.model_executor.layers.utils
     custom_ops._supports_onednn = False
     utils.check_cpu_sgl_kernel = lambda n, k, dtype: False
-    cpu_experts.keep_plain_weights()
+    _keep_experts_plain()
     _store_by_columns(utils)
-    if not missing(CPU_SPEED):
-        _offer_norms()
-        _call_plainly()
+    _offer_norms()
+    _call_plainly()
     if platform.machine().lower() in X86:
         backend: Any = CPUAttentionBackend
         backend.get_supported_kernel_block_sizes = staticmethod(lambda kv_cache_spec=None: [MultipleOf(16)])
@@ -65,9 +64,7 @@ def _store_by_columns(utils: Any) -> None:
 
 
 def norm_arguments() -> dict[str, Any]:
-    """Return the arguments of vLLM that select the norms of ``apply``; imports vLLM."""
-    if missing(CPU_SPEED):
-        return {}
+    """Return the arguments of vLLM that select the norms of ``apply``."""
     return {"ir_op_priority": {"rms_norm": [NORMS, "native"], "fused_add_rms_norm": [NORMS, "native"]}}
 
 
@@ -139,3 +136,42 @@ def block_size(requested: int) -> int:
     """Round ``requested`` up to a block size that this processor's kernel accepts."""
     grain = 16 if platform.machine().lower() in X86 else 32
     return -(-requested // grain) * grain
+
+
+def repack_experts(model: Any) -> None:
+    """Pack the present weights of every expert of a vLLM model, after an update of its plain weights."""
+    for layer in model.modules():
+        kernel = getattr(getattr(layer, "quant_method", None), "moe_kernel", None)
+        experts = getattr(kernel, "fused_experts", None)
+        if hasattr(experts, "packed"):
+            _pack_copy(experts, layer)
+
+
+def _keep_experts_plain() -> None:
+    from vllm.model_executor.layers.fused_moe.experts.cpu_moe import CPUUnquantizedExperts
+
+    experts: Any = CPUUnquantizedExperts
+    if hasattr(experts, "pack_weights"):
+        return
+    experts.pack_weights = experts.process_weights_after_loading
+    experts.process_weights_after_loading = _pack_copy
+    apply_plain = experts.apply
+
+    def apply_packed(self: Any, output: Any, hidden_states: Any, w1: Any, w2: Any, *others: Any, **named: Any) -> None:
+        apply_plain(self, output, hidden_states, self.packed.w13_weight, self.packed.w2_weight, *others, **named)
+
+    experts.apply = apply_packed
+
+
+def _pack_copy(experts: Any, layer: Any) -> None:
+    """Pack a copy of the weights of ``layer``; its own stay plain."""
+    from torch import nn
+
+    copy = nn.Module()
+    for name in EXPERT_WEIGHTS:
+        if hasattr(layer, name):
+            setattr(copy, name, nn.Parameter(getattr(layer, name).detach().clone(), requires_grad=False))
+    for name in ("activation", "moe_config"):
+        setattr(copy, name, getattr(layer, name, None))
+    experts.pack_weights(copy)
+    experts.packed = copy

@@ -27,11 +27,9 @@ from vllm.distributed.weight_transfer.factory import WeightTransferEngineFactory
 from vllm.platforms import current_platform
 
 from ...process.freed_memory import return_freed_memory
-from ..weights.adapter_loading import load_adapter
-from ..weights.adapter_merging import merged_folder, merged_weights
 from ..weights.base import WeightReceiver
-from ..weights.cpu_experts import repack
 from ..weights.registry import transport
+from ..weights.served_adapter import load_adapter, merged_folder, merged_weights
 from . import cpu_patches
 
 BACKEND = "turnwise"
@@ -113,7 +111,7 @@ class Receivers(WeightTransferEngine):  # type: ignore[misc]
     def finish_weight_update(self) -> None:
         """Finish the layers on a GPU; on a CPU, pack the weights of experts again: all others are plain."""
         if self.device.type == "cpu":
-            repack(self.model)
+            cpu_patches.repack_experts(self.model)
         else:
             from vllm.model_executor.model_loader.reload import finalize_layerwise_reload
 

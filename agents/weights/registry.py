@@ -14,7 +14,7 @@ from .base import WeightTransport
 GROUP = "turnwise.weight_transports"
 AUTO = "auto"
 SHIPPED = {
-    "collective": "turnwise.agents.weights.collective.transport:CollectiveTransport",
+    "collective": "turnwise.agents.weights.collective:CollectiveTransport",
     "ipc": "turnwise.agents.weights.ipc:IpcTransport",
     "shm": "turnwise.agents.weights.shm:ShmTransport",
 }

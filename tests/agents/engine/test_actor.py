@@ -19,7 +19,8 @@ from turnwise.agents.engine.config import EngineConfig
 from turnwise.agents.errors import EngineFailed
 from turnwise.agents.tiny_model import new_model
 from turnwise.agents.tokens.conversation import Chat
-from turnwise.agents.weights.shm_writer import WeightWriter
+from turnwise.agents.weights.base import Link
+from turnwise.agents.weights.shm import ShmSender
 from turnwise.agents.weights.source import ParameterSource
 from turnwise.tests.agents.engine.parity import WORDS, check, play
 
@@ -34,11 +35,11 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def writer(model: Path) -> Iterator[WeightWriter]:
+def sender(model: Path) -> Iterator[ShmSender]:
     network = AutoModelForCausalLM.from_pretrained(model)
-    weight_writer = WeightWriter(ParameterSource(network.named_parameters()))
-    yield weight_writer
-    weight_writer.close()
+    found = ShmSender(ParameterSource(network.named_parameters()), Link())
+    yield found
+    found.close()
 
 
 @pytest.fixture(scope="module")
@@ -48,6 +49,12 @@ def engine(ray: Any, run: Any, model: Path) -> Iterator[Any]:
     run(actor.info.remote())
     yield actor
     ray.kill(actor)
+
+
+def written(sender: ShmSender) -> dict[str, Any]:
+    """Write, and return the offer."""
+    sender.write()
+    return sender.offer(0, "")
 
 
 async def info(engine: Any, timeout_s: float = 150) -> dict[str, Any]:
@@ -164,7 +171,7 @@ def test_it_agrees_with_the_learner_through_updates_in_flight_by_each_transport(
 @pytest.mark.soak
 @pytest.mark.parametrize("cause", ["a mixture of two writes", "kill -9"])
 def test_the_death_of_an_engine_fails_its_requests_and_it_restarts(
-    run: Any, engine: Any, writer: WeightWriter, cause: str
+    run: Any, engine: Any, sender: ShmSender, cause: str
 ) -> None:
     """An engine that is sent a write which the buffer no longer holds ends, as it does if it is killed."""
 
@@ -172,15 +179,15 @@ def test_the_death_of_an_engine_fails_its_requests_and_it_restarts(
         from ray.exceptions import RayError
 
         client = PolicyClient([engine])
-        await engine.update_weights.remote(writer.write(), 1)
+        await engine.update_weights.remote(written(sender), 1)
         before = await info(engine)
         requests = [asyncio.ensure_future(client.generate(f"s{i}", PROMPT, 450, 60)) for i in range(8)]
         await until(engine, lambda state: state["running"] > 0)
         if cause == "kill -9":
             os.kill(before["pid"], signal.SIGKILL)
         else:
-            stale = writer.write()
-            writer.write()
+            stale = written(sender)
+            sender.write()
             with pytest.raises(RayError):
                 await engine.update_weights.remote(stale, 9)
         async with asyncio.timeout(10):
@@ -190,7 +197,7 @@ def test_the_death_of_an_engine_fails_its_requests_and_it_restarts(
         after = await info(engine)
         assert after["incarnation"] != before["incarnation"]
         assert after["version"] is None
-        await engine.update_weights.remote(writer.write(), 2)
+        await engine.update_weights.remote(written(sender), 2)
         assert set((await later).versions) == {2}
         await client.close()
 

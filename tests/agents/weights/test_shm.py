@@ -7,9 +7,7 @@ from typing import Any
 import pytest
 import torch
 from turnwise.agents.weights.base import Link
-from turnwise.agents.weights.shm import ShmSender
-from turnwise.agents.weights.shm_receiver import ShmReceiver
-from turnwise.agents.weights.shm_writer import WeightWriter
+from turnwise.agents.weights.shm import ShmReceiver, ShmSender
 from turnwise.agents.weights.source import ParameterSource
 
 
@@ -30,43 +28,49 @@ def module() -> Tied:
 
 
 @pytest.fixture
-def writer(module: Tied) -> Iterator[WeightWriter]:
-    found = WeightWriter(ParameterSource(module.named_parameters()))
+def sender(module: Tied) -> Iterator[ShmSender]:
+    found = ShmSender(ParameterSource(module.named_parameters()), Link())
     yield found
     found.close()
+
+
+def written(sender: ShmSender) -> dict[str, Any]:
+    """Write, and return the offer."""
+    sender.write()
+    return sender.offer(0, "")
 
 
 def read(offer: dict[str, Any]) -> dict[str, torch.Tensor]:
     return {name: value.clone() for name, value in ShmReceiver().receive(offer)}
 
 
-def test_each_write_copies_the_current_parameters(module: Tied, writer: WeightWriter) -> None:
+def test_each_write_copies_the_current_parameters(module: Tied, sender: ShmSender) -> None:
     receiver = ShmReceiver()
-    first = writer.write()
+    first = written(sender)
     assert dict(receiver.receive(first)).keys() == dict(module.named_parameters()).keys()
     with torch.no_grad():
         module.small.weight.add_(1)
-    second = writer.write()
+    second = written(sender)
     assert second["generation"] == first["generation"] + 1
     for found in (dict(receiver.receive(second)), read(second)):
         assert all(torch.equal(found[name], value) for name, value in module.named_parameters())
 
 
 def test_tied_weights_are_written_once(module: Tied) -> None:
-    writer = WeightWriter(ParameterSource(module.state_dict(keep_vars=True).items()))
-    assert writer.write()["names"] == ["embed.weight", "small.weight", "small.bias"]
-    writer.close()
+    sender = ShmSender(ParameterSource(module.state_dict(keep_vars=True).items()), Link())
+    assert written(sender)["names"] == ["embed.weight", "small.weight", "small.bias"]
+    sender.close()
 
 
-def test_a_receiver_refuses_another_write_than_offered(writer: WeightWriter) -> None:
-    stale = writer.write()
-    fresh = writer.write()
+def test_a_receiver_refuses_another_write_than_offered(sender: ShmSender) -> None:
+    stale = written(sender)
+    fresh = written(sender)
     with pytest.raises(RuntimeError, match="holds write 2, not 1: the learner must not write"):
         read(stale)
     receiver = ShmReceiver()
     values = receiver.receive(fresh)
     next(values)
-    writer.write()
+    written(sender)
     with pytest.raises(RuntimeError, match="holds write 3, not 2"):
         list(values)
 
@@ -77,11 +81,11 @@ def test_a_receiver_follows_a_learner_to_its_next_buffer(module: Tied) -> None:
     for value in (1.0, 2.0):
         with torch.no_grad():
             module.embed.weight.fill_(value)
-        writer = WeightWriter(ParameterSource(module.named_parameters()))
-        offer = writer.write()
+        sender = ShmSender(ParameterSource(module.named_parameters()), Link())
+        offer = written(sender)
         assert offer["generation"] == 1
         assert float(dict(receiver.receive(offer))["embed.weight"].mean()) == value
-        writer.close()
+        sender.close()
 
 
 def test_closing_the_sender_frees_the_buffer(module: Tied) -> None:

@@ -19,7 +19,7 @@ from safetensors.torch import load_file
 from turnwise.agents.tiny_model import new_model
 from turnwise.agents.weights.base import Link
 from turnwise.agents.weights.collective.receiver import CollectiveReceiver
-from turnwise.agents.weights.shm_writer import read_generation
+from turnwise.agents.weights.shm import read_generation
 from turnwise.errors import TurnwiseError
 from turnwise.tests.trainer.learner.train_samples import VOCABULARY, train_samples
 from turnwise.trainer.algorithms.losses.base import PolicyLoss

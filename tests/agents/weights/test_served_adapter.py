@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import save_file
-from turnwise.agents.weights.adapter_merging import merged_folder, merged_weights
+from turnwise.agents.weights.served_adapter import merged_folder, merged_weights
 
 NAME = "model.layers.0.q_proj"
 WEIGHT = torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])

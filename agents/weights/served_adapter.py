@@ -1,8 +1,11 @@
-"""Merge a LoRA adapter into the weights of an engine on a CPU, in place of the adapter before.
+"""A LoRA adapter in an engine, in place of the adapter before.
 
-vLLM computes an adapter apart from the weights of its layer, which takes longer than the layer itself on a CPU. Here
-each adapted matrix becomes ``W + alpha / r * B A`` in float32, where ``W`` is read from the file of the model at each
-update: the weights in the engine are those of an earlier adapter.
+On a GPU, vLLM computes the product of the adapter in each layer; the weights of the model stay as they were loaded. An
+engine serves one adapter, under one id, so the caller clears what was computed with the one before: the prefix cache.
+
+On a CPU that would take longer than the layer itself, so the adapter is merged: each adapted matrix becomes
+``W + alpha / r * B A`` in float32, where ``W`` is read from the file of the model at each update: the weights in the
+engine are those of an earlier adapter.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -15,9 +18,51 @@ from safetensors import safe_open
 
 from .adapter_folder import ADAPTER_WEIGHTS, adapter_settings, base_model
 
+ADAPTER_ID = 1
 PREFIX = "base_model.model."
 """PEFT's names of the parts of an adapter begin so; the name of the layer follows."""
 PARTS = {".lora_A.weight": 0, ".lora_B.weight": 1}
+
+
+def policy_adapter(folder: str) -> Any:
+    """Return vLLM's request for the adapter that every request of an engine uses; ``folder`` is read if no adapter is
+    loaded yet."""
+    from vllm.lora.request import LoRARequest
+
+    return LoRARequest("policy", ADAPTER_ID, folder)
+
+
+def load_adapter(model: Any, tensors: Iterable[tuple[str, torch.Tensor]], settings: Mapping[str, Any]) -> None:
+    """Replace the adapter of ``model``.
+
+    Args:
+        model: a model that vLLM prepared for LoRA.
+        tensors: by PEFT's names; they are copied, because vLLM changes them in place.
+        settings: PEFT's settings of the adapter: at least ``r``, ``lora_alpha`` and ``target_modules``.
+
+    Raises:
+        ValueError: vLLM has no layer for a tensor, and would ignore it.
+    """
+    from vllm.lora.lora_model import LoRAModel
+    from vllm.lora.peft_helper import PEFTHelper
+
+    manager = model.lora_manager
+    helper = PEFTHelper.from_dict(dict(settings))
+    helper.validate_legal(manager.lora_config)
+    mapper = getattr(model, "hf_to_vllm_mapper", None)
+    adapter = LoRAModel.from_lora_tensors(
+        ADAPTER_ID,
+        {name: value.clone() for name, value in tensors},
+        helper,
+        device="cpu",
+        dtype=manager.lora_config.lora_dtype,
+        weights_mapper=None if mapper is None else mapper.get_rename_mapper(),
+    )
+    manager.remove_adapter(ADAPTER_ID)
+    manager.add_adapter(adapter)
+    if unknown := sorted(adapter.loras.keys() - manager.modules.keys()):
+        raise ValueError(f"vLLM has no layer for {len(unknown)} parts of the LoRA adapter, such as {unknown[0]}")
+    manager.activate_adapter(ADAPTER_ID)
 
 
 def merged_weights(
