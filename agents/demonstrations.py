@@ -10,8 +10,9 @@ from ..envs.runner.once import call_once
 from ..errors import TurnwiseError
 from ..records import Group, ScoredGroup, Trajectory
 from .rollout.group_runner import env_key
-from .tokens.conversation import Chat
 from .tokens.external import context_tokens, with_messages
+from .tokens.renderer import Renderer
+from .tokens.renderers import load_renderer
 
 
 class DemonstrationEncoder:
@@ -37,7 +38,7 @@ class DemonstrationEncoder:
         rewards: list[Sequence[float]] = []
         for trajectory, turns in zip(scored.group.trajectories, scored.rewards, strict=True):
             try:
-                encoded = with_messages(trajectory, self._chat, system)
+                encoded = with_messages(trajectory, self._renderer, system)
             except ValueError as error:
                 raise TurnwiseError(f"trajectory {trajectory.id} cannot be a demonstration: {error}") from error
             if context_tokens(encoded) <= self._max_context:
@@ -46,8 +47,8 @@ class DemonstrationEncoder:
         return replace(scored, group=replace(scored.group, trajectories=tuple(members)), rewards=rewards)
 
     @cached_property
-    def _chat(self) -> Chat:
-        return Chat(self._tokenizer)
+    def _renderer(self) -> Renderer:
+        return load_renderer(self._tokenizer)
 
     def _system(self, group: Group) -> str:
         """Return the system message of a group's episodes, as ``policy_player`` joins it."""

@@ -69,12 +69,13 @@ async def through_client(model: Path, options: argparse.Namespace) -> tuple[floa
     from turnwise.agents.engine.actor import start_engine
     from turnwise.agents.engine.client import PolicyClient
     from turnwise.agents.engine.config import EngineConfig
+    from turnwise.agents.engine.request import Sampling
 
     ray.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
     start = time.perf_counter()
     engine = start_engine(EngineConfig(), model)
     await engine.use_loaded_weights.remote(0)
-    client = PolicyClient([engine])
+    client = PolicyClient([engine], Sampling(stop=(WORDS + 1,)))
 
     async def generate(session: int, prompt: list[int]) -> list[int]:
         return (await client.generate(f"s{session}", prompt, 4, 60)).tokens

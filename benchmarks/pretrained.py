@@ -49,19 +49,20 @@ def engine(folder: Path, options: argparse.Namespace) -> Iterator[Callable[[list
     """Start an engine in this process; yield a function that completes prompts."""
     from turnwise.agents.engine.config import EngineConfig, engine_arguments
     from turnwise.agents.engine.core import Core
+    from turnwise.agents.engine.request import Request, Sampling
     from turnwise.agents.weights.adapter_folder import base_model, is_adapter
 
     adapter = folder if is_adapter(folder) else None
     arguments = engine_arguments(EngineConfig(dtype=options.dtype), str(base_model(folder)), 1024)
-    core = Core(arguments, [], lambda: None, adapter)
-    numbers = iter(range(1 << 30))
+    core = Core(arguments, lambda: None, adapter)
+    numbers, sampling = iter(range(1 << 30)), Sampling(stop=())
 
     async def complete(batch: list[list[int]]) -> None:
         loop = asyncio.get_running_loop()
         core._loop = loop
         done = [loop.create_future() for _ in batch]
         for prompt, future in zip(batch, done, strict=True):
-            core.add(str(next(numbers)), prompt, options.new_tokens, 1.0, future.set_result)
+            core.add(str(next(numbers)), Request(prompt, options.new_tokens, sampling), future.set_result)
         for one in await asyncio.gather(*done):
             assert len(one.tokens) == options.new_tokens
 

@@ -21,7 +21,9 @@ from typing import Any
 
 from transformers import AutoModelForCausalLM
 from turnwise.agents.engine.client import PolicyClient
+from turnwise.agents.engine.request import Sampling
 from turnwise.agents.tiny_model import new_model
+from turnwise.agents.tokens.renderers import load_renderer
 from turnwise.agents.weights.base import Link
 from turnwise.agents.weights.shm import ShmSender
 from turnwise.agents.weights.source import ParameterSource
@@ -92,9 +94,9 @@ async def requests_of(store: RunStore, groups: Sequence[str]) -> list[list[Reque
     return found
 
 
-async def send(engine: Any, episodes: Sequence[Sequence[Request]]) -> None:
+async def send(engine: Any, sampling: Sampling, episodes: Sequence[Sequence[Request]]) -> None:
     """Send the requests of all episodes to the engine, each as soon as the one before it is answered."""
-    client = PolicyClient([engine])
+    client = PolicyClient([engine], sampling)
 
     async def one(number: int, requests: Sequence[Request]) -> None:
         for prompt, sampled in requests:
@@ -120,6 +122,7 @@ async def measure(database: Database, model: Path, options: argparse.Namespace) 
     network = AutoModelForCausalLM.from_pretrained(model)
     weights = ShmSender(ParameterSource(network.named_parameters()), Link())
     store = RunStore(RUN, database, cluster.store.client)
+    sampling = Sampling(tuple(load_renderer(model).stop_tokens))
     best: dict[str, tuple[float, float]] = {"run": (0.0, 0.0), "engine": (0.0, 0.0)}
     count = 0
     try:
@@ -133,7 +136,7 @@ async def measure(database: Database, model: Path, options: argparse.Namespace) 
             episodes = await requests_of(store, [f"{RUN}:{first + i}" for i in range(options.groups)])
             assert cluster.engines.version is not None
             await cluster.engines.publish(weights, cluster.engines.version)  # empties the prefix cache
-            alone = await rate(cluster, partial(send, cluster.engines.actors[0], episodes))
+            alone = await rate(cluster, partial(send, cluster.engines.actors[0], sampling, episodes))
             await cluster.engines.publish(weights, cluster.engines.version)
             best = {"run": max(best["run"], played), "engine": max(best["engine"], alone)}
             count += sum(len(one) for one in episodes)

@@ -38,7 +38,7 @@ class TimedCore:
         from turnwise.agents.engine.config import EngineConfig, engine_arguments
         from turnwise.agents.engine.core import Core
 
-        self.core = Core(engine_arguments(EngineConfig(), str(model)), [], lambda: os._exit(1))
+        self.core = Core(engine_arguments(EngineConfig(), str(model)), lambda: os._exit(1))
         self.stalls: list[float] = []
         self.steps: list[float] = []
         update, step = self.core._update, self.core._step
@@ -56,8 +56,11 @@ class TimedCore:
 
     def sample(self, number: int) -> None:
         """Start the requests of a round."""
+        from turnwise.agents.engine.request import Request, Sampling
+
+        request = Request(list(range(1, 65)), MAX_TOKENS, Sampling(stop=()))
         for index in range(REQUESTS):
-            self.core.add(f"{number}-{index}", list(range(1, 65)), MAX_TOKENS, 1.0, lambda _: None)
+            self.core.add(f"{number}-{index}", request, lambda _: None)
 
     async def take_steps(self, count: int) -> None:
         """Wait for a number of steps of the requests."""

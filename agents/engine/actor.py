@@ -5,9 +5,8 @@ never waits for a slow one, and a thousand turns per second need only a few hund
 
 * An engine without a policy version does not generate: requests wait, bounded by their client's timeout, until
   ``update_weights`` or ``use_loaded_weights`` sets the version. A restarted engine has no version.
-* vLLM runs in the actor's process (``core``), or in a child of it (``async_core``). An engine that fails ends the
-  process, and Ray restarts it.
-* Sampling uses a temperature, and no other sampling parameter. The log-probabilities include the temperature.
+* vLLM runs in a thread of the actor's process (``core``). An engine that fails ends the process, and Ray restarts it.
+* The log-probabilities include the temperature.
 """
 
 import asyncio
@@ -19,21 +18,16 @@ import sys
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from ...errors import TurnwiseError
 from ...logs import LogFolder
 from ..placement import OFF_SANDBOX_NODES, own_node
 from ..profiling import ProfiledActor
-from ..tokens.stop_tokens import stop_tokens
 from ..weights.adapter_folder import adapter_settings, base_model, is_adapter
-from .completion import Completion, failed_completion
 from .config import DEFAULT_MAX_MODEL_LEN, EngineConfig, engine_arguments
-from .vllm_names import NamesMissing
-
-if TYPE_CHECKING:
-    from .async_core import AsyncCore
-    from .core import Core
+from .core import Core
+from .request import Completion, Request, failed_completion
 
 LOG = logging.getLogger(__name__)
 
@@ -49,10 +43,8 @@ ENVIRONMENT = {
 CPU_ENVIRONMENT = {**ENVIRONMENT, "TORCH_COMPILE_DISABLE": "1"}
 """On a CPU compilation takes longer than it saves. On a GPU, vLLM compiles and captures CUDA graphs."""
 
-Request = tuple[int, list[int], int]
-"""The number that the client gave the request, the prompt's token ids, and the maximum number of sampled tokens."""
 Numbered = tuple[int, Completion]
-"""A completion, with the number of its request."""
+"""A completion, with the number that the client gave its request."""
 
 
 def start_engine(
@@ -112,29 +104,27 @@ class Engine(ProfiledActor):
         self._needs_adapter = lora_rank > 0 and adapter is None
         settings = EngineConfig.model_validate(config)
         arguments = engine_arguments(settings, str(base_model(folder)), max_model_len, lora_rank)
-        self._core = _start_core(arguments, stop_tokens(folder), adapter)
+        self._core = Core(arguments, _die, adapter)
         self._incarnation = uuid.uuid4().hex[:8]
         self._node = own_node()
         self._version: int | None = None
         self._names = itertools.count()
         self._updating = asyncio.Lock()
         self._clients: dict[str, _ClientQueue] = {}
-        self._waiting: list[tuple[_ClientQueue, Request, float]] = []
+        self._waiting: list[tuple[_ClientQueue, int, Request]] = []
 
-    async def submit(
-        self, client: str, temperature: float, requests: Sequence[Request], aborted: Sequence[int] = ()
-    ) -> None:
-        """Start ``requests`` and end the ``aborted`` ones; ``poll`` returns the completions."""
+    async def submit(self, client: str, requests: Sequence[tuple[int, Request]], aborted: Sequence[int] = ()) -> None:
+        """Start ``requests``, each with a number, and end the ``aborted`` ones; ``poll`` returns the completions."""
         queue = self._queue_of(client)
         if aborted:
             gone = set(aborted)
-            self._waiting = [entry for entry in self._waiting if entry[0] is not queue or entry[1][0] not in gone]
+            self._waiting = [entry for entry in self._waiting if entry[0] is not queue or entry[1] not in gone]
             self._core.abort([queue.names.pop(i) for i in gone if i in queue.names])
-        for request in requests:
+        for number, request in requests:
             if self._version is None:
-                self._waiting.append((queue, request, temperature))
+                self._waiting.append((queue, number, request))
             else:
-                self._generate(queue, request, temperature)
+                self._generate(queue, number, request)
 
     async def poll(self, client: str, timeout_s: float) -> tuple[str, int | None, list[Numbered]]:
         """Return all completions for ``client`` since its last poll, after ``timeout_s`` at the latest.
@@ -204,24 +194,20 @@ class Engine(ProfiledActor):
     def _serve(self, version: int) -> None:
         self._version = version
         waiting, self._waiting = self._waiting, []
-        for queue, request, temperature in waiting:
-            self._generate(queue, request, temperature)
+        for queue, number, request in waiting:
+            self._generate(queue, number, request)
 
-    def _generate(self, queue: "_ClientQueue", request: Request, temperature: float) -> None:
-        number, prompt, max_tokens = request
-
+    def _generate(self, queue: "_ClientQueue", number: int, request: Request) -> None:
         def done(completion: Completion) -> None:
             if queue.names.pop(number, None) is not None:
                 queue.put((number, completion))
 
         name = queue.names[number] = str(next(self._names))
-        if 0 < len(prompt) < self._max_model_len:
-            self._core.add(name, prompt, max_tokens, temperature, done)
+        size, limit = len(request.tokens), self._max_model_len
+        if 0 < size < limit:
+            self._core.add(name, request, done)
         else:
-            limit = self._max_model_len
-            done(
-                failed_completion(f"a prompt of {len(prompt)} tokens is refused: it must have 1 to {limit - 1} tokens")
-            )
+            done(failed_completion(f"a prompt of {size} tokens is refused: it must have 1 to {limit - 1} tokens"))
 
     def _queue_of(self, client: str) -> "_ClientQueue":
         return self._clients.setdefault(client, _ClientQueue())
@@ -240,19 +226,6 @@ class _ClientQueue:
     def put(self, numbered: Numbered) -> None:
         self.completions.append(numbered)
         self.filled.set()
-
-
-def _start_core(arguments: dict[str, Any], stop: Sequence[int], adapter: Path | None) -> "Core | AsyncCore":
-    """Load the model into vLLM's engine core, or into ``AsyncLLM`` if the installed vLLM has another core."""
-    from .core import Core
-
-    try:
-        return Core(arguments, stop, _die, adapter)
-    except NamesMissing as error:
-        LOG.warning("%s: the engine uses AsyncLLM, which is slower for small models", error)
-    from .async_core import AsyncCore
-
-    return AsyncCore(arguments, stop, _die, adapter)
 
 
 def _die() -> NoReturn:

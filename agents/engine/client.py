@@ -19,7 +19,7 @@ from time import monotonic
 from typing import Any
 
 from ..errors import EngineFailed, PolicyFailed
-from .completion import Completion
+from .request import Completion, Request, Sampling
 
 BATCH_WINDOW_S = 0.04
 """Batching window: an engine step costs about the same for one request as for ten."""
@@ -36,18 +36,26 @@ MAX_SESSIONS = 65_536
 class PolicyClient:
     """Routes requests to engine replicas. Belongs to the event loop that first uses it; ``close`` it there."""
 
-    def __init__(self, engines: Sequence[Any], *, temperature: float = 1.0, name: str = "") -> None:
+    def __init__(self, engines: Sequence[Any], sampling: Sampling) -> None:
+        """``sampling`` is that of every request without its own."""
         if not engines:
             raise ValueError("a policy client needs at least one engine")
-        if not temperature > 0:
-            raise ValueError(f"temperature must be positive, not {temperature}")
-        client = f"{name}-{uuid.uuid4().hex[:8]}"
-        self._replicas = [_Replica(handle, i, f"{client}/{i}", temperature) for i, handle in enumerate(engines)]
+        self._sampling = sampling
+        client = uuid.uuid4().hex[:8]
+        self._replicas = [_Replica(handle, i, f"{client}/{i}") for i, handle in enumerate(engines)]
         random.shuffle(self._replicas)  # the first one of several idle replicas differs between clients
         self._sessions: OrderedDict[str, _Replica] = OrderedDict()
 
-    async def generate(self, session: str, prompt: list[int], max_tokens: int, timeout_s: float) -> Completion:
-        """Sample one turn that continues ``prompt``.
+    async def generate(
+        self,
+        session: str,
+        prompt: list[int],
+        max_tokens: int,
+        timeout_s: float,
+        sampling: Sampling | None = None,
+        features: Sequence[Any] = (),
+    ) -> Completion:
+        """Sample one turn that continues ``prompt``, as ``Request`` describes it.
 
         Raises:
             EngineFailed: the engine died, rejected the request, returned no token ids, or did not answer within
@@ -56,7 +64,8 @@ class PolicyClient:
             CancelledError: the caller was cancelled; the cause is an ``EngineFailed`` if the engine does not respond.
         """
         replica = self._route(session)
-        future, number = replica.start(prompt, max_tokens, timeout_s)
+        request = Request(prompt, max_tokens, sampling or self._sampling, features)
+        future, number = replica.start(request, timeout_s)
         try:
             return await future
         except asyncio.CancelledError:
@@ -101,13 +110,12 @@ class _Open:
 class _Replica:
     """One engine: its queued requests, its open requests, and the loop that polls it."""
 
-    def __init__(self, handle: Any, index: int, client: str, temperature: float) -> None:
+    def __init__(self, handle: Any, index: int, client: str) -> None:
         self._handle = handle
         self._label = f"engine {index}"
         self._client = client
-        self._temperature = temperature
         self._numbers = itertools.count()
-        self._queue: list[tuple[int, list[int], int]] = []
+        self._queue: list[tuple[int, Request]] = []
         self._aborted: list[int] = []
         self._flush_timer: asyncio.TimerHandle | None = None
         self._incarnation = ""
@@ -120,12 +128,12 @@ class _Replica:
         self.sessions = 0
         self.down = False
 
-    def start(self, prompt: list[int], max_tokens: int, timeout_s: float) -> tuple[asyncio.Future[Completion], int]:
+    def start(self, request: Request, timeout_s: float) -> tuple[asyncio.Future[Completion], int]:
         loop = asyncio.get_running_loop()
         number = next(self._numbers)
         future: asyncio.Future[Completion] = loop.create_future()
         self.open[number] = _Open(future, loop.call_later(timeout_s, self._expire, number, timeout_s))
-        self._queue.append((number, prompt, max_tokens))
+        self._queue.append((number, request))
         self._schedule(loop)
         if self._poller is None:
             self._poller = loop.create_task(self._run(), name=f"poll {self._label}")
@@ -160,7 +168,7 @@ class _Replica:
             return
         queue = [entry for entry in self._queue if entry[0] in self.open]
         aborted, self._queue, self._aborted = self._aborted, [], []
-        self._handle.submit.options(num_returns=0).remote(self._client, self._temperature, queue, aborted)
+        self._handle.submit.options(num_returns=0).remote(self._client, queue, aborted)
 
     async def _run(self) -> None:
         from ray.exceptions import RayError

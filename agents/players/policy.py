@@ -8,23 +8,30 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from ...records import Group, Horizon, Message, Source, Trajectory
 from ..errors import HorizonReached, ImagesUnsupported, too_long
 from ..rollout.player import PastTurn, PlayerTurn
+from ..tokens.conversation import Conversation
 
 if TYPE_CHECKING:
     from ...envs.runner.env_thread import EnvThread
     from ..engine.client import PolicyClient
-    from ..tokens.conversation import Chat, Conversation
+    from ..tokens.renderer import Renderer
 
 
 def policy_player(
-    client: PolicyClient, chat: Chat, env_thread: EnvThread, group: Group, trajectory: Trajectory, turn_timeout_s: float
+    client: PolicyClient,
+    renderer: Renderer,
+    env_thread: EnvThread,
+    group: Group,
+    trajectory: Trajectory,
+    turn_timeout_s: float,
 ) -> PolicyPlayer:
     """Create the player of one episode."""
-    return PolicyPlayer(client, begin(chat, env_thread, group), group.horizon, trajectory.id, turn_timeout_s)
+    return PolicyPlayer(client, begin(renderer, env_thread, group), group.horizon, trajectory.id, turn_timeout_s)
 
 
-def begin(chat: Chat, env_thread: EnvThread, group: Group) -> Conversation:
+def begin(renderer: Renderer, env_thread: EnvThread, group: Group) -> Conversation:
     """Begin a conversation whose system message joins the prompt prefix and the environment's instructions."""
-    return chat.begin("\n\n".join(part for part in (group.prompt_prefix, env_thread.instructions) if part))
+    system = "\n\n".join(part for part in (group.prompt_prefix, env_thread.instructions) if part)
+    return Conversation(renderer, system)
 
 
 def refuse_images(images: Sequence[bytes]) -> None:

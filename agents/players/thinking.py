@@ -17,12 +17,13 @@ from .policy import PolicyPlayer, begin, refuse_images
 if TYPE_CHECKING:
     from ...envs.runner.env_thread import EnvThread
     from ..engine.client import PolicyClient
-    from ..tokens.conversation import Chat, Conversation
+    from ..tokens.conversation import Conversation
+    from ..tokens.renderer import Renderer
 
 
 def thinking_player(
     client: PolicyClient,
-    chat: Chat,
+    renderer: Renderer,
     env_thread: EnvThread,
     group: Group,
     trajectory: Trajectory,
@@ -32,7 +33,7 @@ def thinking_player(
     request: str,
 ) -> ThinkingPlayer:
     """Create the player of one episode."""
-    conversation = begin(chat, env_thread, group)
+    conversation = begin(renderer, env_thread, group)
     return ThinkingPlayer(
         client, conversation, group.horizon, trajectory.id, turn_timeout_s, max_thought_tokens, request
     )

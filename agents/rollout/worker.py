@@ -25,15 +25,17 @@ from ...store.content.blob_root import BlobRoot
 from ...store.content.blobs import BlobStore
 from ...store.writing.client import StoreClient
 from ..engine.client import PolicyClient
+from ..engine.request import Sampling
 from ..profiling import ProfiledActor
 from ..store_actor import nearest_writer, send_to
-from ..tokens.conversation import Chat
+from ..tokens.renderer import Renderer
+from ..tokens.renderers import load_renderer
 from .assignment import Assignment
 from .group_runner import GroupRunner
 from .player import Player
 from .timeouts import Timeouts
 
-PolicyPlayerFactory = Callable[[PolicyClient, Chat, EnvThread, Group, Trajectory, float], Player]
+PolicyPlayerFactory = Callable[[PolicyClient, Renderer, EnvThread, Group, Trajectory, float], Player]
 """Creates the player of one episode; the last argument is the timeout of a turn in seconds. It must be a top-level
 function or a ``partial`` of one, because Ray pickles it."""
 
@@ -72,7 +74,7 @@ class RolloutWorker(ProfiledActor):
         self._spec = spec
         self._engines = engines
         self._writers = writers
-        self._chat = Chat(spec.model)
+        self._renderer = load_renderer(spec.model)
         self._runner: GroupRunner | None = None
         self._engine_client: PolicyClient | None = None
         self._store_client: StoreClient | None = None
@@ -130,7 +132,7 @@ class RolloutWorker(ProfiledActor):
         else:
             refuse_leases()
         spec = self._spec
-        self._engine_client = PolicyClient(list(self._engines), temperature=spec.temperature)
+        self._engine_client = PolicyClient(self._engines, Sampling(tuple(self._renderer.stop_tokens), spec.temperature))
         self._store_client = StoreClient(send_to(nearest_writer(self._writers)), BlobStore(spec.blobs, spec.blob_root))
         self._runner = GroupRunner(self._store_client, self._player, spec.timeouts, spec.concurrency, seed=spec.seed)
         return self._runner
@@ -138,5 +140,5 @@ class RolloutWorker(ProfiledActor):
     def _player(self, env_thread: EnvThread, group: Group, trajectory: Trajectory) -> Player:
         assert self._engine_client is not None  # noqa: S101
         return self._spec.create_player(
-            self._engine_client, self._chat, env_thread, group, trajectory, self._spec.timeouts.turn_s
+            self._engine_client, self._renderer, env_thread, group, trajectory, self._spec.timeouts.turn_s
         )

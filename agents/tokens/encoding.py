@@ -8,7 +8,7 @@ added tokens, which is nearly all text, is encoded in one piece with the templat
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -69,7 +69,7 @@ class Encoder:
         self._lookalike = re.compile("|".join(map(re.escape, longest_first)) or r"(?!)")
         self._anchor = self._find_anchor()
 
-    def encode(self, text: str, escaped: dict[str, str], *, start: bool) -> list[int]:
+    def encode(self, text: str, escaped: Mapping[str, str], *, start: bool) -> list[int]:
         """Return the token ids of ``text``, which is at the ``start`` of the context or continues it.
 
         ``escaped`` maps each marker that ``escape_special_tokens`` put into the text to the original text.

@@ -3,10 +3,11 @@
 from dataclasses import replace
 
 from ...records import Message, Source, Step, Trajectory
-from .conversation import Chat
+from .conversation import Conversation
+from .renderer import Renderer
 
 
-def with_messages(trajectory: Trajectory, chat: Chat, system: str) -> Trajectory:
+def with_messages(trajectory: Trajectory, renderer: Renderer, system: str) -> Trajectory:
     """Return an expert's trajectory with the messages of its turns, encoded here; a pure function of its arguments.
 
     Every action becomes a message of source ``expert``, closed by the end-of-turn token, with mask 0. The steps need
@@ -20,7 +21,7 @@ def with_messages(trajectory: Trajectory, chat: Chat, system: str) -> Trajectory
     """
     if any(any(message.mask) for message in trajectory.messages):
         raise ValueError(f"the policy sampled tokens of trajectory {trajectory.id}: they are never encoded again")
-    conversation = chat.begin(system)
+    conversation = Conversation(renderer, system)
     messages: list[Message] = []
     steps: list[Step] = []
     for step in trajectory.steps:

@@ -6,9 +6,11 @@ output depends on the roles alone, and the affixes of a message are constant.
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ...records import Role
 from ..errors import UnusableChat
 
 _PROBE_TURNS = 4
@@ -37,6 +39,16 @@ class TurnAffixes:
     after: str
 
 
+def alternating(system: str, observations: Sequence[str], answers: Sequence[str]) -> list[tuple[str, str]]:
+    """Return the messages of a conversation up to the policy's next turn; there is one more observation than answers.
+    An empty ``system`` adds no system message."""
+    messages: list[tuple[str, str]] = [(Role.SYSTEM, system)] if system else []
+    for i, observation in enumerate(observations):
+        messages.append((Role.USER, observation))
+        messages += [(Role.ASSISTANT, answer) for answer in answers[i : i + 1]]
+    return messages
+
+
 class Template:
     """The chat template of one tokenizer."""
 
@@ -54,7 +66,7 @@ class Template:
                 "`tokenizer_config.json`, or save it as `chat_template.jinja`"
             )
         try:
-            rendered = self.render(_SYSTEM, [_OBSERVATION, _NEXT, _LAST], [_ANSWER, _REPLY])
+            rendered = self.render(alternating(_SYSTEM, [_OBSERVATION, _NEXT, _LAST], [_ANSWER, _REPLY]))
         except Exception as error:
             raise UnusableChat(
                 f"its chat template cannot be rendered: {type(error).__name__}: {str(error).partition(chr(10))[0]}"
@@ -93,22 +105,16 @@ class Template:
         is_one_message = whole.partition(_ANSWER)[0].rstrip().endswith(request.rstrip())
         return [closed, earlier] if is_one_message else [closed]
 
-    def render(self, system: str, observations: list[str], answers: list[str]) -> str:
-        """Return the conversation up to the policy's next turn; there is one more observation than answers.
+    def render(self, messages: Sequence[tuple[str, str]]) -> str:
+        """Return the conversation up to the policy's next turn, of which each message is a role and a text.
 
         If the template rejects system messages, or leaves them out, the system text is put before the first
         observation.
         """
-        messages: list[dict[str, str]] = []
-        for i, observation in enumerate(observations):
-            messages.append({"role": "user", "content": observation})
-            if i < len(answers):
-                messages.append({"role": "assistant", "content": answers[i]})
-        if system and self._needs_fold():
-            messages[0] = {"role": "user", "content": f"{system}\n\n{observations[0]}"}
-        elif system:
-            messages.insert(0, {"role": "system", "content": system})
-        return self._render(messages)
+        if messages[0][0] == Role.SYSTEM and self._needs_fold():
+            (_, system), (role, first), *others = messages
+            messages = [(role, f"{system}\n\n{first}"), *others]
+        return self._render([{"role": str(role), "content": text} for role, text in messages])
 
     def probe(self, system: bool) -> TurnAffixes | None:
         """Return the template's ``TurnAffixes`` if it is proven to only append, else None."""
@@ -118,7 +124,7 @@ class Template:
         affixes: set[TurnAffixes] = set()
         previous = ""
         for i in range(_PROBE_TURNS):
-            rendered = self.render("s" if system else "", list(texts[: i + 1]), list(answers[:i]))
+            rendered = self.render(alternating("s" if system else "", texts[: i + 1], answers[:i]))
             if i:
                 prefix = previous + str(answers[i - 1])
                 added = rendered.removeprefix(prefix)

@@ -165,10 +165,10 @@ def _model(model: str) -> Part:
     from ...trainer.preflight.model import refuse_unusable
 
     try:
-        chat, config = refuse_unusable(model_folder(model, "--model"), "--model", 0, trains=True)
+        renderer, config = refuse_unusable(model_folder(model, "--model"), "--model", 0, trains=True)
     except TurnwiseError as error:
         return Part("model", False, "", "training", str(error), needed=True)
-    stops = ", ".join(chat.encoder.token(one) for one in chat.stop_tokens)
+    stops = ", ".join(renderer.encoder.token(one) for one in renderer.stop_tokens)
     return Part("model", True, f"{config.model_type}; a turn ends with {stops}", "training", "", needed=True)
 
 

@@ -9,8 +9,9 @@ from dataclasses import asdict
 from pathlib import Path
 
 from ...agents.engine.client import PolicyClient
+from ...agents.engine.request import Sampling
 from ...agents.rollout.player import Player
-from ...agents.tokens.conversation import Chat
+from ...agents.tokens.renderers import load_renderer
 from ...envs.runner.env_thread import EnvThread
 from ...records import Group, Task, Trajectory
 from ...store.database import Database
@@ -47,15 +48,16 @@ async def engine_players(
         engine=settings.engine,
         horizon=ConstantHorizon(**asdict(settings.horizon)),
     )
+    renderer, create = load_renderer(folder), player_factory(settings.rollout)
+    sampling = Sampling(tuple(renderer.stop_tokens), settings.rollout.temperature)
     cluster = Cluster.start(config, database, folder)
-    client = PolicyClient(cluster.engines.actors, temperature=settings.rollout.temperature)
+    client = PolicyClient(cluster.engines.actors, sampling)
     try:
         await cluster.ready()
         await cluster.engines.serve_loaded(0)
-        chat, create = Chat(folder), player_factory(settings.rollout)
 
         def player(env_thread: EnvThread, group: Group, trajectory: Trajectory) -> Player:
-            return create(client, chat, env_thread, group, trajectory, settings.timeouts.turn_s)
+            return create(client, renderer, env_thread, group, trajectory, settings.timeouts.turn_s)
 
         yield cluster.store.client, player
     finally:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from ...agents.errors import ImagesUnsupported, too_long
 from ...agents.players.policy import refuse_images
-from ...agents.tokens.conversation import Chat
+from ...agents.tokens.conversation import Conversation
+from ...agents.tokens.renderer import Renderer
 from ...envs.errors import EnvError
 from ...envs.runner.env_thread import EnvThread
 from ...errors import TurnwiseError
@@ -18,7 +19,7 @@ from .heldout import SEED
 class Context:
     """The context of a policy that reads tokens."""
 
-    chat: Chat
+    renderer: Renderer
     max_tokens: int
     """``max_context`` of the horizon: the tokens of a prompt and its answer."""
 
@@ -57,7 +58,7 @@ async def _look(environment: EnvironmentConfig, split: str, timeout_s: float, co
     except ImagesUnsupported as error:
         raise ImagesUnsupported(f"{environment.id}: {error}") from None
     if context is not None:
-        tokens = await asyncio.to_thread(_prompt_tokens, context.chat, thread.instructions, seen.text)
+        tokens = await asyncio.to_thread(_prompt_tokens, context.renderer, thread.instructions, seen.text)
         if tokens >= context.max_tokens:
             raise TurnwiseError(
                 f"{environment.id}: {too_long(tokens, context.max_tokens)}, so no episode would have a turn: raise "
@@ -65,7 +66,7 @@ async def _look(environment: EnvironmentConfig, split: str, timeout_s: float, co
             )
 
 
-def _prompt_tokens(chat: Chat, instructions: str, observation: str) -> int:
-    conversation = chat.begin(instructions)
+def _prompt_tokens(renderer: Renderer, instructions: str, observation: str) -> int:
+    conversation = Conversation(renderer, instructions)
     conversation.observe(observation)
     return len(conversation.prompt())

@@ -16,7 +16,7 @@ from ...agents.model_folder import is_hub_id, model_folder
 from ...agents.rollout.assignment import Assignment
 from ...agents.rollout.group_runner import GroupRunner
 from ...agents.rollout.timeouts import Timeouts
-from ...agents.tokens.conversation import Chat
+from ...agents.tokens.renderers import load_renderer
 from ...envs.base import TurnEnv
 from ...envs.errors import EnvError
 from ...envs.runner.env_thread import EnvThread
@@ -214,7 +214,7 @@ def _with_engine(
         cluster = Cluster.start(config, database, folder)
         store = RunStore(run, database, cluster.store.client)
         try:
-            context = Context(await asyncio.to_thread(Chat, folder), settings.horizon.max_context)
+            context = Context(await asyncio.to_thread(load_renderer, folder), settings.horizon.max_context)
             await refuse_unseen([environment], "test", config.rollout.reset_timeout_s, context)
             await cluster.ready()
             await cluster.engines.serve_loaded(0)

@@ -6,8 +6,9 @@ from typing import Any
 
 from ...agents.engine.limits import refuse_unservable
 from ...agents.errors import UnusableChat
-from ...agents.tokens.conversation import Chat
 from ...agents.tokens.encoding import Encoder, load_tokenizer
+from ...agents.tokens.renderer import Renderer
+from ...agents.tokens.renderers import load_renderer
 from ...agents.weights.adapter_folder import ADAPTER_CONFIG, ADAPTER_WEIGHTS, base_model, is_adapter
 from ...errors import TurnwiseError
 from ...process.start import absolute
@@ -53,7 +54,7 @@ def refuse_untrainable_model(config: RunConfig, model: Path) -> None:
     Raises:
         TurnwiseError: the message names the file or key to change.
     """
-    chat, own = refuse_unusable(model, "model.path", config.max_context, trains=True)
+    renderer, own = refuse_unusable(model, "model.path", config.max_context, trains=True)
     if not config.is_offline:
         refuse_unservable(own, config.engine, config.max_context)
     if (reference := config.model.reference_folder()) is None:
@@ -67,7 +68,7 @@ def refuse_untrainable_model(config: RunConfig, model: Path) -> None:
         )
     refuse_incomplete(reference)
     words = Encoder(load_tokenizer(reference)).vocabulary if (reference / "tokenizer.json").is_file() else None
-    if words is not None and words != chat.encoder.vocabulary:
+    if words is not None and words != renderer.encoder.vocabulary:
         raise TurnwiseError(
             f"`model.reference`: {reference} has another vocabulary than the policy: it must have the same tokenizer"
         )
@@ -98,8 +99,8 @@ def refuse_unplannable(config: RunConfig, model: str) -> None:
         refuse_unusable_chat(folder, found)
 
 
-def refuse_unusable(model: Path, key: str, max_context: int, *, trains: bool = False) -> tuple[Chat, Any]:
-    """Return the chat and the configuration of a model that turnwise can play with, and train if it ``trains``.
+def refuse_unusable(model: Path, key: str, max_context: int, *, trains: bool = False) -> tuple[Renderer, Any]:
+    """Return the renderer and the configuration of a model that turnwise can play with, and train if it ``trains``.
 
     Args:
         model: the folder of a model or of an adapter.
@@ -122,18 +123,18 @@ def refuse_unusable(model: Path, key: str, max_context: int, *, trains: bool = F
     return refuse_unusable_chat(folder, config), config
 
 
-def refuse_unusable_chat(folder: Path, config: Any) -> Chat:
-    """Return the chat of a model whose token ids all have a row in the embeddings.
+def refuse_unusable_chat(folder: Path, config: Any) -> Renderer:
+    """Return the renderer of a model whose token ids all have a row in the embeddings.
 
     Raises:
         TurnwiseError: they do not, or the tokenizer or the chat template cannot be used.
     """
     try:
-        chat = Chat(folder)
+        renderer = load_renderer(folder)
     except UnusableChat as error:
         raise UnusableChat(f"{error} (`docs/models.md` lists what a model needs)") from error
-    refuse_foreign_ids(folder, config, chat)
-    return chat
+    refuse_foreign_ids(folder, config, renderer)
+    return renderer
 
 
 def refuse_short_positions(config: Any, model: str, key: str, max_context: int) -> None:

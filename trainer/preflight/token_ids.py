@@ -3,16 +3,18 @@
 from pathlib import Path
 from typing import Any
 
-from ...agents.tokens.conversation import Chat
+from ...agents.tokens.conversation import Conversation
 from ...agents.tokens.encoding import read_json
+from ...agents.tokens.renderer import Renderer
 from ...errors import TurnwiseError
+from ...records import Source
 
 SPECIAL = ("bos_token_id", "eos_token_id", "pad_token_id")
 FROM_THE_END = -1
 """The padding row that the first Llama folders name: the last one."""
 
 
-def refuse_foreign_ids(folder: Path, config: Any, chat: Chat) -> None:
+def refuse_foreign_ids(folder: Path, config: Any, renderer: Renderer) -> None:
     """Refuse a model whose words, template and stop tokens are not all rows of its embeddings.
 
     A token that no text reaches is harmless: that of padding, for example, in a folder that was not resized.
@@ -21,14 +23,18 @@ def refuse_foreign_ids(folder: Path, config: Any, chat: Chat) -> None:
         TurnwiseError: the message names the tokens.
     """
     rows = config.vocab_size
+    conversation = Conversation(renderer, "s")
+    conversation.observe("o")
+    conversation.append_external("a", Source.EXPERT)
+    conversation.observe("p")
     used = {
-        "its vocabulary": chat.encoder.word_ids(),
-        "its chat template": chat.sample_ids(),
-        "its list of stop tokens": chat.stop_tokens,
+        "its vocabulary": renderer.encoder.word_ids(),
+        "its chat template": conversation.prompt(),
+        "its list of stop tokens": renderer.stop_tokens,
     }
     for source, ids in used.items():
         if beyond := sorted({one for one in ids if one >= rows}):
-            names = ", ".join(f"{chat.encoder.token(one)!r} ({one})" for one in beyond[:3])
+            names = ", ".join(f"{renderer.encoder.token(one)!r} ({one})" for one in beyond[:3])
             raise TurnwiseError(
                 f"`{folder}`: {source} holds {names}, and the model has embeddings for {rows} tokens: resize them "
                 "(`resize_token_embeddings`), or use the tokenizer that belongs to the model"

@@ -9,7 +9,7 @@ from pathlib import Path
 from threading import Event
 from time import monotonic
 
-from ...agents.tokens.conversation import Chat
+from ...agents.tokens.renderers import load_renderer
 from ...agents.weights.base import WeightSender
 from ...records import PolicyVersion
 from ..cluster.actors import Cluster
@@ -74,7 +74,7 @@ class Preparation:
         """
         context, config, initial = self._context, self._context.config, self._initial
         if not initial.resumes and not config.is_offline:
-            context_of_policy = Context(await asyncio.to_thread(Chat, initial.model), config.max_context)
+            context_of_policy = Context(await asyncio.to_thread(load_renderer, initial.model), config.max_context)
             await refuse_unseen(config.environments, "train", config.rollout.reset_timeout_s, context_of_policy)
         learner = await asyncio.to_thread(load_learner, config, initial)
         if initial.resumes:
@@ -173,7 +173,7 @@ class Preparation:
         config = self._context.config
         warm_up(
             learner,
-            Chat(self._initial.model),
+            load_renderer(self._initial.model),
             config.environments,
             config.horizon.longest(),
             config.sft_warmup,

@@ -8,7 +8,8 @@ from functools import cache
 from itertools import islice
 from random import Random
 
-from ...agents.tokens.conversation import Chat
+from ...agents.tokens.conversation import Conversation
+from ...agents.tokens.renderer import Renderer
 from ...envs.base import TurnEnv, checked_actions
 from ...envs.errors import EnvironmentBroken
 from ...envs.runner.observations import instructions, split
@@ -18,7 +19,7 @@ PlayEpisode = Callable[[TurnEnv, int, Random, Callable[[], None]], SftExample]
 """Play one episode: ``(environment, seed, rng, heartbeat)``. ``heartbeat`` is called before each environment call."""
 
 
-def random_policy(chat: Chat, max_turns: int) -> PlayEpisode:
+def random_policy(renderer: Renderer, max_turns: int) -> PlayEpisode:
     """Return a function that plays an episode of at most ``max_turns`` turns with random valid actions.
 
     It raises ``EnvironmentBroken`` on a valid action that the policy cannot write.
@@ -26,17 +27,17 @@ def random_policy(chat: Chat, max_turns: int) -> PlayEpisode:
 
     @cache
     def encode(action: str) -> list[int]:
-        if not chat.encoder.is_complete(action):
+        if not renderer.encoder.is_complete(action):
             raise EnvironmentBroken(
                 f"the tokenizer has no token for a word of the valid action {action!r}, so no policy can take it; add "
                 "all words of actions to `vocabulary()`"
             )
-        return chat.encode_completion(action)
+        return renderer.encode_completion(action)
 
     def play(env: TurnEnv, seed: int, rng: Random, heartbeat: Callable[[], None]) -> SftExample:
         heartbeat()
         observation, _ = env.reset(seed=seed, options={"split": "train"})
-        conversation = chat.begin(instructions(env))
+        conversation = Conversation(renderer, instructions(env))
         example = SftExample([], [])
         for _ in range(max_turns):
             message = conversation.observe(split(observation)[0])

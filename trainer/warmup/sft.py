@@ -9,7 +9,7 @@ from itertools import islice
 from random import Random
 from time import monotonic
 
-from ...agents.tokens.conversation import Chat
+from ...agents.tokens.renderer import Renderer
 from ...records import Horizon
 from ..config.sections import EnvironmentConfig, SftWarmupConfig
 from ..learner.backends.base import LearnerBackend
@@ -23,7 +23,7 @@ REPORT_INTERVAL_S = 15.0
 
 def warm_up(
     learner: LearnerBackend,
-    chat: Chat,
+    renderer: Renderer,
     environments: Sequence[EnvironmentConfig],
     horizon: Horizon,
     config: SftWarmupConfig,
@@ -43,7 +43,7 @@ def warm_up(
         NoPlayableEnvironment: no environment can be played.
     """
     rng = Random(seed)  # noqa: S311 - reproducible, not secret
-    played = random_episodes(environments, random_policy(chat, horizon.max_turns), rng, timeout_s, report, stopped)
+    played = random_episodes(environments, random_policy(renderer, horizon.max_turns), rng, timeout_s, report, stopped)
     source: Iterator[SftExample] = played
     if config.episodes:
         source = resampled(played, config.episodes, Random(seed))  # noqa: S311

@@ -222,11 +222,11 @@ def _system_prompts() -> Callable[[Group], str]:
 
 def _encoder(folder: Path) -> Callable[[Group, Trajectory], Trajectory]:
     """Return a function that adds the messages of an expert's turns. Raises CannotExchange."""
-    from ....agents.tokens.conversation import Chat
     from ....agents.tokens.external import with_messages
+    from ....agents.tokens.renderers import load_renderer
 
     try:
-        chat = Chat(folder)
+        renderer = load_renderer(folder)
     except (OSError, ValueError) as error:
         raise CannotExchange(f"`--tokenizer {folder}`: {error}") from error
     system = _system_prompts()
@@ -234,7 +234,7 @@ def _encoder(folder: Path) -> Callable[[Group, Trajectory], Trajectory]:
     def encode(group: Group, trajectory: Trajectory) -> Trajectory:
         prompt = "\n\n".join(part for part in (group.prompt_prefix, system(group)) if part)
         try:
-            return with_messages(trajectory, chat, prompt)
+            return with_messages(trajectory, renderer, prompt)
         except ValueError as error:
             raise CannotExchange(f"trajectory {trajectory.id} cannot be encoded: {error}") from error
 

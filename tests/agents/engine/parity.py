@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 from turnwise.agents.engine.client import PolicyClient
-from turnwise.agents.engine.completion import Completion
+from turnwise.agents.engine.request import Completion, Sampling
 from turnwise.agents.weights.base import Link
 from turnwise.agents.weights.registry import transport
 from turnwise.agents.weights.source import ParameterSource
@@ -15,6 +15,7 @@ TOLERANCE = 1e-4
 """Nats."""
 LEAST_TOKENS = 1000
 UPDATES = 6
+TEMPERATURES = (1.0, 0.7)
 WORDS = [f"w{i}" for i in range(120)]
 Sampled = tuple[list[int], Completion]
 
@@ -42,23 +43,24 @@ async def play(
         await engine.update_weights.remote(offer, version)
         await sending
 
-    clients = {t: PolicyClient([engine], temperature=t) for t in (1.0, 0.7)}
+    client = PolicyClient([engine], Sampling(stop=()))
     await update(0)
     shared = [7, 8, 9] * 20
 
     async def session(temperature: float, number: int) -> Sampled:
         prompt = [*shared, 1 + number]
-        return prompt, await clients[temperature].generate(f"s{number}", prompt, 150, 60)
+        sampling = Sampling((), temperature)
+        return prompt, await client.generate(f"s{number}", prompt, 150, 60, sampling)
 
-    running = {t: [asyncio.ensure_future(session(t, i)) for i in range(sessions)] for t in clients}
+    running = {t: [asyncio.ensure_future(session(t, i)) for i in range(sessions)] for t in TEMPERATURES}
     for version in range(1, UPDATES):
         await asyncio.sleep(0.05)
         await update(version)
     sampled = {t: list(await asyncio.gather(*tasks)) for t, tasks in running.items()}
     await update(UPDATES)
-    for t in clients:
+    for t in TEMPERATURES:
         sampled[t] += await asyncio.gather(*(session(t, i) for i in range(8)))
-        await clients[t].close()
+    await client.close()
     sender.close()
     return snapshots, sampled
 

@@ -16,9 +16,10 @@ from transformers import AutoModelForCausalLM
 from turnwise.agents.engine.actor import start_engine
 from turnwise.agents.engine.client import PolicyClient
 from turnwise.agents.engine.config import EngineConfig
+from turnwise.agents.engine.request import Sampling
 from turnwise.agents.errors import EngineFailed
 from turnwise.agents.tiny_model import new_model
-from turnwise.agents.tokens.conversation import Chat
+from turnwise.agents.tokens.renderers import load_renderer
 from turnwise.agents.weights.base import Link
 from turnwise.agents.weights.shm import ShmSender
 from turnwise.agents.weights.source import ParameterSource
@@ -77,7 +78,7 @@ async def until(engine: Any, condition: Callable[[dict[str, Any]], bool]) -> Non
 
 def test_without_a_version_a_request_waits_until_its_timeout(run: Any, engine: Any) -> None:
     async def scenario() -> None:
-        client = PolicyClient([engine])
+        client = PolicyClient([engine], Sampling(stop=()))
         with pytest.raises(EngineFailed, match=r"no answer from engine 0 within 0\.3 s"):
             await client.generate("a", PROMPT, 4, 0.3)
         waiting = asyncio.ensure_future(client.generate("a", PROMPT, 4, 30))
@@ -90,11 +91,12 @@ def test_without_a_version_a_request_waits_until_its_timeout(run: Any, engine: A
 
 
 def test_a_turn_ends_by_the_stop_token_or_by_length(run: Any, engine: Any, model: Path) -> None:
-    end = Chat(model).stop_tokens[0]
+    stop = tuple(load_renderer(model).stop_tokens)
+    end = stop[0]
 
     async def scenario() -> None:
         await engine.use_loaded_weights.remote(3)
-        client = PolicyClient([engine])
+        client = PolicyClient([engine], Sampling(stop))
         turns = await asyncio.gather(*(client.generate(f"s{i}", PROMPT, 200, 30) for i in range(24)))
         for turn in turns:
             assert len(turn.tokens) == len(turn.logprobs) == len(turn.versions)
@@ -107,10 +109,32 @@ def test_a_turn_ends_by_the_stop_token_or_by_length(run: Any, engine: Any, model
     run(scenario())
 
 
+def test_a_request_has_its_own_sampling_and_reports_the_most_probable_tokens(
+    run: Any, engine: Any, model: Path
+) -> None:
+    network = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32)
+    sampling = Sampling(stop=(), temperature=0.7, logprobs=3)
+
+    async def scenario() -> None:
+        await engine.use_loaded_weights.remote(3)
+        client = PolicyClient([engine], Sampling(stop=()))
+        plain = await client.generate("a", PROMPT, 8, 30)
+        turn = await client.generate("a", PROMPT, 8, 30, sampling)
+        await client.close()
+        assert (len(plain.tokens), plain.top) == (8, [])
+        with torch.no_grad():
+            logits = network(torch.tensor([PROMPT + turn.tokens])).logits[0, len(PROMPT) - 1 : -1] / 0.7
+        values, ids = logits.log_softmax(-1).topk(3)
+        assert [[one for one, _ in row] for row in turn.top] == ids.tolist()
+        assert torch.allclose(torch.tensor([[value for _, value in row] for row in turn.top]), values, atol=1e-4)
+
+    run(scenario())
+
+
 def test_a_fast_request_does_not_wait_for_a_slow_one(run: Any, engine: Any) -> None:
     async def scenario() -> None:
         await engine.use_loaded_weights.remote(3)
-        client = PolicyClient([engine])
+        client = PolicyClient([engine], Sampling(stop=()))
         slow = [asyncio.ensure_future(client.generate("slow", PROMPT, 450, 30)) for _ in range(8)]
         await until(engine, lambda state: state["running"] > 0)
         await client.generate("fast", PROMPT, 1, 30)
@@ -127,7 +151,7 @@ def test_a_fast_request_does_not_wait_for_a_slow_one(run: Any, engine: Any) -> N
 def test_a_rejected_request_fails_immediately(run: Any, engine: Any) -> None:
     async def scenario() -> None:
         await engine.use_loaded_weights.remote(3)
-        client = PolicyClient([engine])
+        client = PolicyClient([engine], Sampling(stop=()))
         with pytest.raises(EngineFailed, match="refused"):
             await client.generate("a", [5] * 600, 4, 30)
         with pytest.raises(EngineFailed, match="refused"):
@@ -143,7 +167,7 @@ def test_a_session_stays_on_its_replica(run: Any, engine: Any) -> None:
 
     async def scenario() -> None:
         await engine.use_loaded_weights.remote(3)
-        client = PolicyClient([engine, engine])
+        client = PolicyClient([engine, engine], Sampling(stop=()))
         await asyncio.gather(*(client.generate(f"s{i}", PROMPT, 1, 30) for i in range(10)))
         first = dict(client._sessions)
         assert sorted(r.sessions for r in client._replicas) == [5, 5]
@@ -178,7 +202,7 @@ def test_the_death_of_an_engine_fails_its_requests_and_it_restarts(
     async def scenario() -> None:
         from ray.exceptions import RayError
 
-        client = PolicyClient([engine])
+        client = PolicyClient([engine], Sampling(stop=()))
         await engine.update_weights.remote(written(sender), 1)
         before = await info(engine)
         requests = [asyncio.ensure_future(client.generate(f"s{i}", PROMPT, 450, 60)) for i in range(8)]

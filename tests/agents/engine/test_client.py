@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from turnwise.agents.engine import client as client_module
 from turnwise.agents.engine.client import PolicyClient
+from turnwise.agents.engine.request import Sampling
 from turnwise.agents.errors import EngineFailed, PolicyFailed
 
 ENGINES, CLIENTS = 8, 64
@@ -24,7 +25,7 @@ class Counting:
         return self
 
     def remote(self, client: str, *arguments: Any) -> asyncio.Future[Any]:
-        self.requests += len(arguments[1]) if len(arguments) > 1 else 0
+        self.requests += len(arguments[0]) if len(arguments) > 1 else 0
         return asyncio.get_running_loop().create_future()
 
 
@@ -32,7 +33,7 @@ def test_clients_with_one_session_each_use_different_engines() -> None:
     engines = [Counting() for _ in range(ENGINES)]
 
     async def scenario() -> None:
-        clients = [PolicyClient(engines) for _ in range(CLIENTS)]
+        clients = [PolicyClient(engines, Sampling(stop=())) for _ in range(CLIENTS)]
         playing = [asyncio.create_task(one.generate("s", [1], 1, 60)) for one in clients]
         async with asyncio.timeout(5):
             while sum(one.requests for one in engines) < CLIENTS:
@@ -88,7 +89,7 @@ def test_a_late_answer_is_the_policys_if_the_engine_responds(
     monkeypatch.setattr(client_module, "MAX_SILENCE_S", 0.2)
 
     async def scenario() -> BaseException | None:
-        client = PolicyClient([engine()])
+        client = PolicyClient([engine()], Sampling(stop=()))
         playing = asyncio.create_task(client.generate("s", [1], 1, 60.0 if cancelled else 0.5))
         if cancelled:
             await asyncio.sleep(0.5)

@@ -13,6 +13,7 @@ from transformers import AutoModelForCausalLM
 from turnwise.agents.engine.actor import start_engine
 from turnwise.agents.engine.client import PolicyClient
 from turnwise.agents.engine.config import EngineConfig
+from turnwise.agents.engine.request import Sampling
 from turnwise.agents.tiny_model import new_model
 from turnwise.agents.weights.base import Link
 from turnwise.tests.agents.engine.parity import LEAST_TOKENS, TOLERANCE, UPDATES, WORDS, Sampled, compare
@@ -73,7 +74,7 @@ async def play(learner: Learner, engine: Any, folder: Path) -> list[Sampled]:
         sender.write()
         await engine.update_weights.remote(sender.offer(0, ""), version)
 
-    client = PolicyClient([engine], temperature=TEMPERATURE)
+    client = PolicyClient([engine], Sampling((), TEMPERATURE))
     await engine.use_loaded_weights.remote(0)
     shared = [7, 8, 9] * 20
 

@@ -3,8 +3,7 @@
 Each of four models (Qwen3 and Llama, tied and untied) serves requests at T = 1 and T = 0.7 while its weights change six
 times, by each of two weight transports. The Hugging Face model then scores each token under the version that the engine
 reported for it. `make soak` runs all this. CI checks untied Llama on the engine of ``test_actor.py``, tied Qwen3 and an
-adapter in ``gpu/test_check_engine.py``, experts in ``tests/trainer/learner/model/parity``, and ``AsyncLLM`` in
-``test_async_core.py``.
+adapter in ``gpu/test_check_engine.py``, and experts in ``tests/trainer/learner/model/parity``.
 """
 
 from pathlib import Path

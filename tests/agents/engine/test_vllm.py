@@ -7,12 +7,12 @@ engine of another data type than the learner's loads weights without a line in i
 from typing import Any
 
 import pytest
-from turnwise.agents.engine.vllm_names import ASYNC_LLM, CPU, CPU_SPEED, ENGINE_CORE, WEIGHTS
+from turnwise.tests.agents.engine.vllm_names import CPU, ENGINE_CORE, WEIGHTS
 from turnwise.tests.agents.engine.vllm_process import ask
 
 pytestmark = pytest.mark.slow
 
-NAMES = (*ENGINE_CORE, *ASYNC_LLM, *WEIGHTS, *CPU, *CPU_SPEED)
+NAMES = (*ENGINE_CORE, *WEIGHTS, *CPU)
 GONE = (
     "vllm.v1.engine.core:EngineCore.no_such_method",
     "vllm.v1.engine.core:NoSuchClass.step",

@@ -114,7 +114,7 @@ def main() -> None:
     """Print everything; the loads come first, because the other parts import ``weight_worker``."""
     found: dict[str, Any] = {"loads": loads()}
     from turnwise.agents.engine import cpu_patches
-    from turnwise.agents.engine.vllm_names import missing
+    from turnwise.tests.agents.engine.vllm_names import missing
 
     found["missing"] = missing(json.load(sys.stdin))
     cpu_patches.apply()

@@ -10,7 +10,8 @@ from turnwise.agents.reexecution.branch import play_branch
 from turnwise.agents.reexecution.prefix import BranchRefused, check_branch
 from turnwise.agents.reexecution.replay import Stored, load, replay_stored
 from turnwise.agents.tiny_model import new_model
-from turnwise.agents.tokens.conversation import Chat
+from turnwise.agents.tokens.renderer import Renderer
+from turnwise.agents.tokens.renderers import load_renderer
 from turnwise.envs.runner.env_thread import EnvThread
 from turnwise.envs.tiny.text_tasks import VOCABULARY
 from turnwise.records import Group, Outcome, Source, Status, Trajectory
@@ -24,11 +25,11 @@ AT = 1
 
 
 @pytest.fixture(scope="module")
-def chat(tmp_path_factory: pytest.TempPathFactory) -> Chat:
-    return Chat(new_model(tmp_path_factory.mktemp("model"), VOCABULARY, hidden=16, layers=1, heads=2))
+def chat(tmp_path_factory: pytest.TempPathFactory) -> Renderer:
+    return load_renderer(new_model(tmp_path_factory.mktemp("model"), VOCABULARY, hidden=16, layers=1, heads=2))
 
 
-async def continued(stage: Stage, chat: Chat, stored: Stored, sampler: Sampler) -> Outcome:
+async def continued(stage: Stage, chat: Renderer, stored: Stored, sampler: Sampler) -> Outcome:
     """Play the stored episode on from step ``AT``, as the only member of the group ``b``."""
     of = group(stored.group.task, name="b")
     await stage.store().open_group(of)
@@ -41,7 +42,7 @@ async def continued(stage: Stage, chat: Chat, stored: Stored, sampler: Sampler) 
     return await play_branch(stored, AT, of, record, player, StoreClient(stage.send), QUICK)
 
 
-def test_the_policy_reads_the_turns_before_the_branch_and_is_trained_on_its_own(tmp_path: Path, chat: Chat) -> None:
+def test_the_policy_reads_the_turns_before_the_branch_and_is_trained_on_its_own(tmp_path: Path, chat: Renderer) -> None:
     async def scenario(stage: Stage) -> None:
         await stage.play(oracle, group(site()))
         stored, sampler = load(stage.database, "g-0"), Sampler(chat.stop_tokens[0])
@@ -61,7 +62,7 @@ def test_the_policy_reads_the_turns_before_the_branch_and_is_trained_on_its_own(
     on_stage(tmp_path, scenario)
 
 
-def test_a_prefix_that_is_not_reproduced_is_a_failed_episode(tmp_path: Path, chat: Chat) -> None:
+def test_a_prefix_that_is_not_reproduced_is_a_failed_episode(tmp_path: Path, chat: Renderer) -> None:
     async def scenario(stage: Stage) -> None:
         await stage.play(oracle, group(site()))
         stored = load(stage.database, "g-0")

@@ -9,7 +9,7 @@ from time import sleep
 from typing import Any
 
 import pytest
-from turnwise.agents.engine.completion import Completion
+from turnwise.agents.engine.request import Completion
 from turnwise.agents.errors import EngineFailed
 from turnwise.agents.players.policy import policy_player
 from turnwise.agents.reexecution.replay import replay_stored
@@ -18,7 +18,8 @@ from turnwise.agents.rollout.control import Branch, Close, Controller, Decision,
 from turnwise.agents.rollout.group_runner import GroupRunner, env_key
 from turnwise.agents.rollout.timeouts import Timeouts
 from turnwise.agents.tiny_model import new_model
-from turnwise.agents.tokens.conversation import Chat
+from turnwise.agents.tokens.renderer import Renderer
+from turnwise.agents.tokens.renderers import load_renderer
 from turnwise.envs.runner.env_thread import EnvThread
 from turnwise.envs.tasks import make_task
 from turnwise.envs.tiny.text import TextSiteEnv
@@ -58,12 +59,12 @@ class Sampler:
 
 
 @pytest.fixture(scope="module")
-def chat(tmp_path_factory: pytest.TempPathFactory) -> Chat:
-    return Chat(new_model(tmp_path_factory.mktemp("model"), VOCABULARY, hidden=16, layers=1, heads=2))
+def chat(tmp_path_factory: pytest.TempPathFactory) -> Renderer:
+    return load_renderer(new_model(tmp_path_factory.mktemp("model"), VOCABULARY, hidden=16, layers=1, heads=2))
 
 
 async def played(
-    stage: Stage, chat: Chat, of: Group, controller: Controller, client: Any = None, timeouts: Timeouts = QUICK
+    stage: Stage, chat: Renderer, of: Group, controller: Controller, client: Any = None, timeouts: Timeouts = QUICK
 ) -> tuple[list[Outcome], Any, Controller]:
     """Play a group of policy players over a sampler; return the outcomes, the sampler and the controller."""
     client = client or Sampler(chat.stop_tokens[0])
@@ -92,7 +93,7 @@ def twice_after_two_turns(view: GroupView) -> Sequence[Decision]:
     return []
 
 
-def test_children_continue_their_parent_and_share_its_prefix_once(tmp_path: Path, chat: Chat) -> None:
+def test_children_continue_their_parent_and_share_its_prefix_once(tmp_path: Path, chat: Renderer) -> None:
     async def scenario(stage: Stage) -> None:
         controller = Decides(twice_after_two_turns)
         outcomes, client, _ = await played(stage, chat, group(site("find"), 2, LONG), controller)
@@ -137,7 +138,7 @@ def test_children_continue_their_parent_and_share_its_prefix_once(tmp_path: Path
     on_stage(tmp_path, scenario)
 
 
-def test_a_child_waits_for_a_slot(tmp_path: Path, chat: Chat) -> None:
+def test_a_child_waits_for_a_slot(tmp_path: Path, chat: Renderer) -> None:
     async def scenario(stage: Stage) -> None:
         stage.concurrency = {env_key(site("find")): 1}
         outcomes, _, _ = await played(stage, chat, group(site("find"), 1, LONG), Decides(twice_after_two_turns))
@@ -146,7 +147,7 @@ def test_a_child_waits_for_a_slot(tmp_path: Path, chat: Chat) -> None:
     on_stage(tmp_path, scenario)
 
 
-def test_a_failed_child_is_not_retried(tmp_path: Path, chat: Chat) -> None:
+def test_a_failed_child_is_not_retried(tmp_path: Path, chat: Renderer) -> None:
     async def scenario(stage: Stage) -> None:
         failing = "g-2"
 
@@ -170,7 +171,7 @@ def _at(view: GroupView, turns: int) -> bool:
     return view.latest.member == 0 and view.latest.running and len(view.latest.turns) == turns
 
 
-def test_children_are_dropped_like_other_members(tmp_path: Path, chat: Chat) -> None:
+def test_children_are_dropped_like_other_members(tmp_path: Path, chat: Renderer) -> None:
     def choose(view: GroupView) -> Sequence[Decision]:
         if _at(view, 1):
             return [Branch(0, 2)]
@@ -185,7 +186,7 @@ def test_children_are_dropped_like_other_members(tmp_path: Path, chat: Chat) -> 
     on_stage(tmp_path, scenario)
 
 
-def test_a_cancelled_group_cancels_the_children(tmp_path: Path, chat: Chat) -> None:
+def test_a_cancelled_group_cancels_the_children(tmp_path: Path, chat: Renderer) -> None:
     async def scenario(stage: Stage) -> None:
         branched = asyncio.Event()
 
@@ -209,7 +210,7 @@ def test_a_cancelled_group_cancels_the_children(tmp_path: Path, chat: Chat) -> N
 
 
 @pytest.mark.parametrize("task", [make_task(CLOCK, 0, "train", {})])
-def test_a_branch_of_an_environment_without_snapshots_ends_the_run(tmp_path: Path, chat: Chat, task: Task) -> None:
+def test_a_branch_of_an_environment_without_snapshots_ends_the_run(tmp_path: Path, chat: Renderer, task: Task) -> None:
     async def scenario(stage: Stage) -> None:
         with pytest.raises(TurnwiseError, match="does not declare `restorable`"):
             await played(stage, chat, group(task, 1, LONG), Decides(lambda view: [Branch(0, 1)]))
@@ -217,7 +218,7 @@ def test_a_branch_of_an_environment_without_snapshots_ends_the_run(tmp_path: Pat
     on_stage(tmp_path, scenario)
 
 
-def test_a_dropped_member_does_not_branch(tmp_path: Path, chat: Chat) -> None:
+def test_a_dropped_member_does_not_branch(tmp_path: Path, chat: Renderer) -> None:
     async def scenario(stage: Stage) -> None:
         controller = Decides(lambda _: [Branch(0, 1), Drop(0, "enough")])
         (outcome,) = (await played(stage, chat, group(site(), 1, LONG), controller))[0]
@@ -227,7 +228,7 @@ def test_a_dropped_member_does_not_branch(tmp_path: Path, chat: Chat) -> None:
 
 
 def test_a_state_without_a_snapshot_has_no_children(
-    tmp_path: Path, chat: Chat, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, chat: Renderer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The environment of member 0 has no snapshot after its first turn, and has one after the second."""
     taken: list[object] = []
@@ -250,7 +251,7 @@ def test_a_state_without_a_snapshot_has_no_children(
 
 
 def test_a_snapshot_that_takes_longer_than_a_step_is_no_failure(
-    tmp_path: Path, chat: Chat, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, chat: Renderer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The agent's own files make a snapshot slow, until the environment itself gives up."""
 

@@ -12,12 +12,13 @@ import pytest
 from sqlalchemy import select
 from turnwise import __version__
 from turnwise.agents.engine.client import PolicyClient
-from turnwise.agents.engine.completion import Completion
+from turnwise.agents.engine.request import Completion, Sampling
 from turnwise.agents.errors import EngineFailed, HorizonReached, ImagesUnsupported
 from turnwise.agents.players.openai import ChatPlayer, ChatServer
 from turnwise.agents.players.policy import PolicyPlayer
 from turnwise.agents.tiny_model import new_model
-from turnwise.agents.tokens.conversation import Chat
+from turnwise.agents.tokens.conversation import Conversation
+from turnwise.agents.tokens.renderers import load_renderer
 from turnwise.envs.runner.env_thread import EnvThread
 from turnwise.envs.tasks import make_task
 from turnwise.errors import TurnwiseError
@@ -137,14 +138,14 @@ class Silent:
 @pytest.mark.slow
 def test_the_error_names_a_silent_engine_and_its_state(tmp_path: Path) -> None:
     words = [f"w{number}" for number in range(20)]
-    chat = Chat(new_model(tmp_path / "model", words, hidden=16, layers=1, heads=2))
+    chat = load_renderer(new_model(tmp_path / "model", words, hidden=16, layers=1, heads=2))
 
     async def scenario(stage: Stage) -> None:
-        client = PolicyClient([Silent()])
+        client = PolicyClient([Silent()], Sampling(stop=()))
 
         class PerAttempt:
             async def act(self, observation: str, images: Any) -> Any:
-                return await PolicyPlayer(client, chat.begin(), HORIZON, "s", 0.2).act(observation, images)
+                return await PolicyPlayer(client, Conversation(chat), HORIZON, "s", 0.2).act(observation, images)
 
             def close(self) -> None:
                 client.release("s")
@@ -219,11 +220,11 @@ Begin = Callable[[Horizon, int], tuple[PolicyPlayer, Counting]]
 @pytest.fixture(scope="module")
 def begin(tmp_path_factory: pytest.TempPathFactory) -> Begin:
     words = [f"w{number}" for number in range(20)]
-    chat = Chat(new_model(tmp_path_factory.mktemp("model"), words, hidden=16, layers=1, heads=2))
+    chat = load_renderer(new_model(tmp_path_factory.mktemp("model"), words, hidden=16, layers=1, heads=2))
 
     def create(horizon: Horizon, at_most: int) -> tuple[PolicyPlayer, Counting]:
         client: Any = Counting(at_most)
-        return PolicyPlayer(client, chat.begin(), horizon, "s", 1.0), client
+        return PolicyPlayer(client, Conversation(chat), horizon, "s", 1.0), client
 
     return create
 

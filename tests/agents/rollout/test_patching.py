@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from turnwise.agents.engine.completion import Completion
+from turnwise.agents.engine.request import Completion
 from turnwise.agents.players.openai import ChatPlayer
 from turnwise.agents.players.policy import policy_player
 from turnwise.agents.reexecution.replay import replay_stored
@@ -14,7 +14,8 @@ from turnwise.agents.rollout.assignment import Assignment
 from turnwise.agents.rollout.group_runner import GroupRunner
 from turnwise.agents.rollout.worker import PolicyPlayerFactory
 from turnwise.agents.tiny_model import new_model
-from turnwise.agents.tokens.conversation import Chat
+from turnwise.agents.tokens.renderer import Renderer
+from turnwise.agents.tokens.renderers import load_renderer
 from turnwise.envs.runner.env_thread import EnvThread
 from turnwise.envs.semi_online.expert import without_thought
 from turnwise.envs.tasks import make_task
@@ -37,12 +38,12 @@ WORDS = [word for text in (*FIRST.observations, *FIRST.actions) for word in text
 
 
 @pytest.fixture(scope="module")
-def chat(tmp_path_factory: pytest.TempPathFactory) -> Chat:
-    return Chat(new_model(tmp_path_factory.mktemp("model"), WORDS, hidden=16, layers=1, heads=2))
+def chat(tmp_path_factory: pytest.TempPathFactory) -> Renderer:
+    return load_renderer(new_model(tmp_path_factory.mktemp("model"), WORDS, hidden=16, layers=1, heads=2))
 
 
 async def played(
-    stage: Stage, chat: Chat, of: Group, create: PolicyPlayerFactory, sampler: Sampler | None = None
+    stage: Stage, chat: Renderer, of: Group, create: PolicyPlayerFactory, sampler: Sampler | None = None
 ) -> tuple[Group, Sampler]:
     """Play a group of policy players, which sample random words by default; return the stored group and the sampler."""
     sampler = sampler or Sampler(chat.stop_tokens[0])
@@ -65,7 +66,7 @@ async def played(
 
 @pytest.mark.parametrize("thoughts", [0, 3])
 def test_later_turns_see_the_patch_and_the_sampled_action_is_trained_on(
-    tmp_path: Path, chat: Chat, thoughts: int
+    tmp_path: Path, chat: Renderer, thoughts: int
 ) -> None:
     create = player_factory(RolloutConfig(max_thought_tokens=thoughts, action_request="answer it"))
 
@@ -101,7 +102,7 @@ def test_later_turns_see_the_patch_and_the_sampled_action_is_trained_on(
 class Answers(Sampler):
     """Give the expert's answers; member 1 begins with another one."""
 
-    def __init__(self, chat: Chat) -> None:
+    def __init__(self, chat: Renderer) -> None:
         super().__init__(chat.stop_tokens[0])
         self.chat = chat
 
@@ -113,7 +114,7 @@ class Answers(Sampler):
         return Completion(tokens, [-0.5] * len(tokens), [0] * len(tokens), "stop")
 
 
-def test_a_patched_group_becomes_a_batch(tmp_path: Path, chat: Chat) -> None:
+def test_a_patched_group_becomes_a_batch(tmp_path: Path, chat: Renderer) -> None:
     """The advantages are those of UI-S1; the tokens of the patch are trained on only by a loss that accepts them."""
 
     async def scenario(stage: Stage) -> None:

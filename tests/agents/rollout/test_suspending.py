@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from turnwise.agents.engine.completion import Completion
+from turnwise.agents.engine.request import Completion
 from turnwise.agents.errors import EngineFailed
 from turnwise.agents.players.policy import policy_player
 from turnwise.agents.reexecution.replay import replay_stored
@@ -27,7 +27,8 @@ from turnwise.agents.rollout.group_runner import GroupRunner, env_key
 from turnwise.agents.rollout.progress import BranchPoint
 from turnwise.agents.rollout.running_group import DROPPED
 from turnwise.agents.tiny_model import new_model
-from turnwise.agents.tokens.conversation import Chat
+from turnwise.agents.tokens.renderer import Renderer
+from turnwise.agents.tokens.renderers import load_renderer
 from turnwise.envs.runner.env_thread import EnvThread
 from turnwise.envs.tasks import make_task
 from turnwise.envs.tiny.text import TextSiteEnv
@@ -57,14 +58,14 @@ class Versioned(Sampler):
 
 
 @pytest.fixture(scope="module")
-def chat(tmp_path_factory: pytest.TempPathFactory) -> Chat:
-    return Chat(new_model(tmp_path_factory.mktemp("model"), VOCABULARY, hidden=16, layers=1, heads=2))
+def chat(tmp_path_factory: pytest.TempPathFactory) -> Renderer:
+    return load_renderer(new_model(tmp_path_factory.mktemp("model"), VOCABULARY, hidden=16, layers=1, heads=2))
 
 
 class Play:
     """Plays groups of policy players over one sampler, each group on a new worker."""
 
-    def __init__(self, stage: Stage, chat: Chat) -> None:
+    def __init__(self, stage: Stage, chat: Renderer) -> None:
         self.stage, self.chat, self.client = stage, chat, Versioned(chat.stop_tokens[0])
 
     async def __call__(
@@ -106,7 +107,7 @@ def trained_tokens(stage: Stage, outcomes: Sequence[Outcome]) -> int:
     return sum(int(sample.mask.sum()) for one in scored for sample in samples(one))
 
 
-def test_a_member_of_a_later_group_continues_a_suspended_episode(tmp_path: Path, chat: Chat) -> None:
+def test_a_member_of_a_later_group_continues_a_suspended_episode(tmp_path: Path, chat: Renderer) -> None:
     async def scenario(stage: Stage) -> None:
         play = Play(stage, chat)
         first, other = await play(group(site("find"), 2, LONG), after(2, Suspend(0, "enough")))
@@ -147,7 +148,7 @@ def test_a_member_of_a_later_group_continues_a_suspended_episode(tmp_path: Path,
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_each_sampled_token_is_trained_on_once_in_any_chain(tmp_path: Path, chat: Chat, seed: int) -> None:
+def test_each_sampled_token_is_trained_on_once_in_any_chain(tmp_path: Path, chat: Renderer, seed: int) -> None:
     """Three groups suspend their members at random, some of them twice or thrice; the last group plays the rest."""
     stream = Random(seed)
 
@@ -179,7 +180,7 @@ def test_each_sampled_token_is_trained_on_once_in_any_chain(tmp_path: Path, chat
     on_stage(tmp_path, scenario)
 
 
-def test_a_failed_continuation_is_retried_with_a_reset(tmp_path: Path, chat: Chat) -> None:
+def test_a_failed_continuation_is_retried_with_a_reset(tmp_path: Path, chat: Renderer) -> None:
     async def scenario(stage: Stage) -> None:
         play = Play(stage, chat)
         (first,) = await play(group(site("find"), 1, LONG), after(2, Suspend(0, "enough")))
@@ -195,7 +196,7 @@ def test_a_failed_continuation_is_retried_with_a_reset(tmp_path: Path, chat: Cha
     on_stage(tmp_path, scenario)
 
 
-def test_a_member_that_waits_for_a_slot_is_dropped_and_keeps_its_start(tmp_path: Path, chat: Chat) -> None:
+def test_a_member_that_waits_for_a_slot_is_dropped_and_keeps_its_start(tmp_path: Path, chat: Renderer) -> None:
     """One slot: member 0 plays and closes the group, member 1 would continue an episode, member 2 would begin one."""
 
     async def scenario(stage: Stage) -> None:
@@ -223,7 +224,7 @@ def test_a_member_that_waits_for_a_slot_is_dropped_and_keeps_its_start(tmp_path:
     ids=["a drop ends it", "a stop counts", "one turn is left", "no turn is left"],
 )
 def test_an_episode_is_kept_only_if_it_may_continue(
-    tmp_path: Path, chat: Chat, turns: int, decisions: Sequence[Decision], status: Status, played: int, kept: bool
+    tmp_path: Path, chat: Renderer, turns: int, decisions: Sequence[Decision], status: Status, played: int, kept: bool
 ) -> None:
     async def scenario(stage: Stage) -> None:
         (one,) = await Play(stage, chat)(group(site("find"), 1, LONG), after(turns, *decisions))
@@ -232,7 +233,7 @@ def test_an_episode_is_kept_only_if_it_may_continue(
     on_stage(tmp_path, scenario)
 
 
-def test_a_suspended_branch_is_dropped_and_its_parent_is_kept(tmp_path: Path, chat: Chat) -> None:
+def test_a_suspended_branch_is_dropped_and_its_parent_is_kept(tmp_path: Path, chat: Renderer) -> None:
     """The turns of the parent are trained on when it continues; the branch does not repeat them."""
 
     def choose(view: GroupView) -> Sequence[Decision]:
@@ -250,7 +251,7 @@ def test_a_suspended_branch_is_dropped_and_its_parent_is_kept(tmp_path: Path, ch
     on_stage(tmp_path, scenario)
 
 
-def test_a_state_without_a_snapshot_is_dropped(tmp_path: Path, chat: Chat, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_state_without_a_snapshot_is_dropped(tmp_path: Path, chat: Renderer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(TextSiteEnv, "snapshot", lambda _: None)
 
     async def scenario(stage: Stage) -> None:
@@ -261,7 +262,7 @@ def test_a_state_without_a_snapshot_is_dropped(tmp_path: Path, chat: Chat, monke
     on_stage(tmp_path, scenario)
 
 
-def test_an_environment_without_snapshots_ends_the_run(tmp_path: Path, chat: Chat) -> None:
+def test_an_environment_without_snapshots_ends_the_run(tmp_path: Path, chat: Renderer) -> None:
     async def scenario(stage: Stage) -> None:
         with pytest.raises(TurnwiseError, match=r"`rollout_control` suspends .* does not declare `restorable`"):
             await Play(stage, chat)(group(make_task(CLOCK, 0, "train", {}), 1, LONG), after(1, Suspend(0, "enough")))

@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from turnwise.agents.engine.completion import Completion
+from turnwise.agents.engine.request import Completion
 from turnwise.agents.reexecution.replay import replay_stored
 from turnwise.agents.rollout.assignment import Assignment
 from turnwise.agents.rollout.control import Controller
 from turnwise.agents.rollout.group_runner import GroupRunner
 from turnwise.agents.tiny_model import new_model
-from turnwise.agents.tokens.conversation import Chat
+from turnwise.agents.tokens.renderer import Renderer
+from turnwise.agents.tokens.renderers import load_renderer
 from turnwise.envs.runner.env_thread import EnvThread
 from turnwise.envs.tiny.text_tasks import VOCABULARY
 from turnwise.records import Group, GroupState, Horizon, Outcome, Role, Status, Trajectory
@@ -32,8 +33,8 @@ FACTORY = player_factory(RolloutConfig(max_thought_tokens=THOUGHT, action_reques
 
 
 @pytest.fixture(scope="module")
-def chat(tmp_path_factory: pytest.TempPathFactory) -> Chat:
-    return Chat(new_model(tmp_path_factory.mktemp("model"), VOCABULARY, hidden=16, layers=1, heads=2))
+def chat(tmp_path_factory: pytest.TempPathFactory) -> Renderer:
+    return load_renderer(new_model(tmp_path_factory.mktemp("model"), VOCABULARY, hidden=16, layers=1, heads=2))
 
 
 class Timed(Sampler):
@@ -49,7 +50,7 @@ class Timed(Sampler):
 
 
 async def played(
-    stage: Stage, chat: Chat, of: Group, controller: Controller | None = None
+    stage: Stage, chat: Renderer, of: Group, controller: Controller | None = None
 ) -> tuple[Sequence[Outcome], Sequence[Trajectory], Timed]:
     """Play a group of players with thoughts; return the outcomes, the stored trajectories and the sampler."""
     client = Timed(chat.stop_tokens[0])
@@ -68,7 +69,7 @@ async def played(
     return outcomes, loaded.trajectories, client
 
 
-def test_a_turn_has_a_thought_and_an_action(tmp_path: Path, chat: Chat) -> None:
+def test_a_turn_has_a_thought_and_an_action(tmp_path: Path, chat: Renderer) -> None:
     async def scenario(stage: Stage) -> None:
         outcomes, trajectories, client = await played(stage, chat, group(site("find"), 2, HORIZON))
         assert [(one.status, one.turns, one.tokens) for one in outcomes] == [(Status.TRUNCATED, 4, 20)] * 2
@@ -97,7 +98,7 @@ def test_a_turn_has_a_thought_and_an_action(tmp_path: Path, chat: Chat) -> None:
     on_stage(tmp_path, scenario)
 
 
-def test_branches_share_the_thoughts_of_their_parent(tmp_path: Path, chat: Chat) -> None:
+def test_branches_share_the_thoughts_of_their_parent(tmp_path: Path, chat: Renderer) -> None:
     async def scenario(stage: Stage) -> None:
         horizon = replace(HORIZON, max_turns=5)
         controller = Decides(twice_after_two_turns)
@@ -111,7 +112,7 @@ def test_branches_share_the_thoughts_of_their_parent(tmp_path: Path, chat: Chat)
     on_stage(tmp_path, scenario)
 
 
-def test_a_thought_whose_action_does_not_fit_is_stored_and_not_trained_on(tmp_path: Path, chat: Chat) -> None:
+def test_a_thought_whose_action_does_not_fit_is_stored_and_not_trained_on(tmp_path: Path, chat: Renderer) -> None:
     """The context has room for the first turn, and for the thought of the second."""
 
     async def scenario(stage: Stage) -> None:
@@ -134,7 +135,7 @@ def test_a_thought_whose_action_does_not_fit_is_stored_and_not_trained_on(tmp_pa
     on_stage(tmp_path, scenario)
 
 
-def test_the_limit_on_the_episode_leaves_a_token_for_the_action(tmp_path: Path, chat: Chat) -> None:
+def test_the_limit_on_the_episode_leaves_a_token_for_the_action(tmp_path: Path, chat: Renderer) -> None:
     async def scenario(stage: Stage) -> None:
         horizon = replace(HORIZON, max_tokens_per_episode=12)
         (outcome,), (one,), client = await played(stage, chat, group(site("find"), 1, horizon))

@@ -5,17 +5,18 @@ from dataclasses import replace
 
 import pytest
 from turnwise.agents.tiny_model import new_model
-from turnwise.agents.tokens.conversation import Chat
+from turnwise.agents.tokens.conversation import Conversation
 from turnwise.agents.tokens.external import context_tokens, with_messages
+from turnwise.agents.tokens.renderers.text import TextRenderer
 from turnwise.records import NO_VERSION, Role, Source, Status, Step, Trajectory
 
 TURNS = [("task find the lamp", "click lamp"), ("lamp 23", "answer 23")]
 
 
 @pytest.fixture(scope="module")
-def chat(tmp_path_factory: pytest.TempPathFactory) -> Chat:
+def chat(tmp_path_factory: pytest.TempPathFactory) -> TextRenderer:
     words = ["task", "find", "the", "lamp", "click", "answer", "23"]
-    return Chat(new_model(tmp_path_factory.mktemp("m") / "m", words, layers=1))
+    return TextRenderer(new_model(tmp_path_factory.mktemp("m") / "m", words, layers=1))
 
 
 def episode(source: Source = Source.EXPERT) -> Trajectory:
@@ -26,9 +27,9 @@ def episode(source: Source = Source.EXPERT) -> Trajectory:
     return Trajectory("t", "eval", "g", 0, 0, Status.COMPLETED, source, "oracle", steps=steps)
 
 
-def test_the_tokens_are_those_of_the_policys_conversation(chat: Chat) -> None:
+def test_the_tokens_are_those_of_the_policys_conversation(chat: TextRenderer) -> None:
     encoded = with_messages(episode(), chat, "find")
-    conversation = chat.begin("find")
+    conversation = Conversation(chat, "find")
     expected = []
     for observation, action in TURNS:
         expected.append(conversation.observe(observation))
@@ -42,7 +43,7 @@ def test_the_tokens_are_those_of_the_policys_conversation(chat: Chat) -> None:
     assert context_tokens(encoded) == sum(len(one.tokens) for one in expected)
 
 
-def test_no_token_of_an_expert_looks_sampled(chat: Chat) -> None:
+def test_no_token_of_an_expert_looks_sampled(chat: TextRenderer) -> None:
     turns = [one for one in with_messages(episode(), chat, "").messages if one.role is Role.ASSISTANT]
     assert {one.source for one in turns} == {Source.EXPERT}
     assert not any(any(one.mask) for one in turns)
@@ -50,8 +51,8 @@ def test_no_token_of_an_expert_looks_sampled(chat: Chat) -> None:
     assert all(math.isnan(value) for one in turns for value in one.logprobs)
 
 
-def test_sampled_tokens_are_never_encoded_again(chat: Chat) -> None:
-    conversation = chat.begin()
+def test_sampled_tokens_are_never_encoded_again(chat: TextRenderer) -> None:
+    conversation = Conversation(chat)
     messages = [conversation.observe("task"), conversation.act([3], [-0.5], [0])]
     with pytest.raises(ValueError, match="never encoded again"):
         with_messages(replace(episode(Source.POLICY), messages=messages), chat, "")

@@ -3,20 +3,21 @@
 from pathlib import Path
 
 import pytest
-from turnwise.agents.tokens.conversation import Chat
+from turnwise.agents.tokens.conversation import Conversation
+from turnwise.agents.tokens.renderers.text import TextRenderer
 from turnwise.records import Source
-from turnwise.tests.agents.tokens.test_conversation import TEMPLATES, act, new_chat, sampled_ids
+from turnwise.tests.agents.tokens.chats import TEMPLATES, act, new_chat, sampled_ids
 
 OPENED = TEMPLATES["reasoning"][0].replace("assistant\n{% endif %}", "assistant\n<think>\n{% endif %}")
 
 
 @pytest.fixture
-def chat(tmp_path: Path) -> Chat:
+def chat(tmp_path: Path) -> TextRenderer:
     return new_chat(tmp_path, OPENED, "<|im_end|>")
 
 
-def test_it_is_a_part_of_an_action_with_the_end_of_the_reasoning_and_of_one_that_was_cut(chat: Chat) -> None:
-    conversation = chat.begin()
+def test_it_is_a_part_of_an_action_with_the_end_of_the_reasoning_and_of_one_that_was_cut(chat: TextRenderer) -> None:
+    conversation = Conversation(chat)
     conversation.observe("task")
     tokens = sampled_ids(chat, " why not </think>click 23")
     assert conversation.text(tokens) == "<think>\n why not </think>click 23"
@@ -30,8 +31,8 @@ def test_it_is_a_part_of_an_action_with_the_end_of_the_reasoning_and_of_one_that
 
 
 @pytest.mark.parametrize("action", ["click 23", "<think>\nwhy not </think>click 23"])
-def test_an_action_from_elsewhere_is_read_again_as_it_was(chat: Chat, action: str) -> None:
-    conversation = chat.begin()
+def test_an_action_from_elsewhere_is_read_again_as_it_was(chat: TextRenderer, action: str) -> None:
+    conversation = Conversation(chat)
     conversation.observe("task")
     for tokens in (list(conversation.append_external(action, Source.EXPERT).tokens), chat.encode_completion(action)):
         assert "<think>" not in chat.encoder.decode(tokens), "the template writes it"

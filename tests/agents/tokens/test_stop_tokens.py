@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 from turnwise.agents.errors import UnusableChat
-from turnwise.agents.tokens.conversation import Chat
-from turnwise.agents.tokens.stop_tokens import stop_tokens
+from turnwise.agents.tokens.conversation import Conversation
+from turnwise.agents.tokens.renderers import load_renderer
+from turnwise.agents.tokens.renderers.text import TextRenderer
 from turnwise.tests.trainer.learner.model.parity import tokenizers as styles
 from turnwise.tests.trainer.learner.model.parity.tokenizers import ChatStyle, new_tokenizer
 
@@ -28,8 +29,8 @@ def folder(path: Path, style: ChatStyle, *, eos: str | None, template: str = "",
 
 
 def texts(path: Path) -> list[str]:
-    encoder = Chat(path).encoder
-    return [encoder.token(one) for one in stop_tokens(path)]
+    renderer = load_renderer(path)
+    return [renderer.encoder.token(one) for one in renderer.stop_tokens]
 
 
 @pytest.mark.parametrize("name", STYLES)
@@ -38,9 +39,8 @@ def test_the_first_stop_token_closes_a_turn_in_the_template(tmp_path: Path, name
     style: ChatStyle = getattr(styles, name)
     path = folder(tmp_path, style, eos=eos)
     assert texts(path) == [style.stop, *([] if eos is None else [eos])]
-    chat = Chat(path)
-    assert chat.stop_tokens == stop_tokens(path)
-    assert chat.encode_completion("a b")[-1] == stop_tokens(path)[0]
+    chat = TextRenderer(path)
+    assert chat.encode_completion("a b")[-1] == chat.stop_tokens[0]
 
 
 def test_the_ends_that_the_files_name_still_end_a_turn(tmp_path: Path) -> None:
@@ -91,8 +91,8 @@ def test_a_turn_ends_at_the_token_that_closes_the_last_one_and_at_that_of_an_ear
     template = "{% for m in messages %}" + message.replace("OPENING", opening) + closing + "{% endfor %}" + OPEN
     path = folder(tmp_path, styles.CHATML, eos=None, template=template)
     assert texts(path) == stops
-    chat = Chat(path)
-    for stop in stop_tokens(path):
+    chat = TextRenderer(path)
+    for stop in chat.stop_tokens:
         assert chat.turn_text([*chat.encode_completion("go")[:-1], stop]) == "go"
 
 
@@ -109,14 +109,14 @@ def test_a_turn_that_no_single_token_closes_is_refused(tmp_path: Path, closing: 
     template = "{% for m in messages %}{{ m['role'] }}: {{ m['content'] }}" + closing + "{% endfor %}"
     path = folder(tmp_path, styles.CHATML, eos="<|im_end|>", template=template)
     with pytest.raises(UnusableChat, match=r"its chat template closes a turn with .* control token"):
-        Chat(path)
+        load_renderer(path)
 
 
 @pytest.mark.parametrize("end", ["<|im_end|>", 1.0, True, -1, [0, None], [[0]], {"a": 1}])
 def test_an_end_that_is_no_token_id_is_refused(tmp_path: Path, end: Any) -> None:
     path = folder(tmp_path, styles.CHATML, eos="<|im_end|>", eos_token_id=end)
     with pytest.raises(UnusableChat, match=r"`eos_token_id` in its `generation_config\.json` is .*, no token id"):
-        Chat(path)
+        load_renderer(path)
 
 
 @pytest.mark.parametrize(
@@ -153,14 +153,14 @@ def test_an_end_that_is_no_token_id_is_refused(tmp_path: Path, end: Any) -> None
 def test_a_template_that_cannot_hold_a_conversation_is_refused(tmp_path: Path, template: str, message: str) -> None:
     path = folder(tmp_path, styles.CHATML, eos="<|im_end|>", template=template)
     with pytest.raises(UnusableChat, match=message) as refused:
-        Chat(path)
+        load_renderer(path)
     assert "\n" not in str(refused.value)
 
 
 def test_instructions_that_a_template_leaves_out_go_into_the_first_observation(tmp_path: Path) -> None:
     template = "{% for m in messages if m['role'] != 'system' %}" + MESSAGE + "<|im_end|>\n" + "{% endfor %}" + OPEN
-    chat = Chat(folder(tmp_path, styles.CHATML, eos="<|im_end|>", template=template))
-    conversation = chat.begin("Play well.")
+    chat = TextRenderer(folder(tmp_path, styles.CHATML, eos="<|im_end|>", template=template))
+    conversation = Conversation(chat, "Play well.")
     conversation.observe("a form")
     assert chat.encoder.decode(conversation.prompt()) == "user\nPlay well.\n\na form\nassistant\n"
 
@@ -177,4 +177,4 @@ def test_named_templates_need_a_default(tmp_path: Path) -> None:
             assert texts(path) == ["<|im_end|>"]
             continue
         with pytest.raises(UnusableChat, match="templates are named `tool_use`, `rag`, and none is `default`"):
-            Chat(path)
+            load_renderer(path)

@@ -12,7 +12,7 @@ from turnwise.agents.rollout.assignment import Assignment
 from turnwise.agents.rollout.control import Branch, Decision, Drop, GroupView, MemberView, Stop, TurnView
 from turnwise.agents.rollout.running_group import DROPPED
 from turnwise.agents.tiny_model import new_model
-from turnwise.agents.tokens.conversation import Chat
+from turnwise.agents.tokens.renderers import load_renderer
 from turnwise.envs.runner.env_thread import EnvThread
 from turnwise.envs.tiny.text_tasks import VOCABULARY
 from turnwise.records import Group, GroupState, Outcome, PolicyVersion, Status, Trajectory
@@ -191,7 +191,7 @@ def test_a_turn_tree_branches_with_the_probability_of_its_uncertainty(view: Grou
 
 
 def test_the_tokens_of_a_turn_tree_enter_the_batch_once(tmp_path: Path) -> None:
-    chat = Chat(new_model(tmp_path / "model", VOCABULARY, hidden=16, layers=1, heads=2))
+    chat = load_renderer(new_model(tmp_path / "model", VOCABULARY, hidden=16, layers=1, heads=2))
 
     async def scenario(stage: Stage) -> None:
         of = group(site("find"), 2, LONG)

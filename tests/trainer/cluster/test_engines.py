@@ -14,6 +14,7 @@ from transformers import AutoModelForCausalLM
 from turnwise.agents.engine.actor import start_engine
 from turnwise.agents.engine.client import PolicyClient
 from turnwise.agents.engine.config import EngineConfig
+from turnwise.agents.engine.request import Sampling
 from turnwise.agents.placement import own_node
 from turnwise.agents.tiny_model import new_model
 from turnwise.agents.weights.base import Link
@@ -70,7 +71,7 @@ def test_engines_take_a_version_in_turns(ray: Any, tmp_path: Path, monkeypatch: 
     slow = Slow(folder)
     sender = transport(way).sender(ParameterSource(slow.model.named_parameters(), slow.whole), Link())
     group = EngineGroup([start_engine(EngineConfig(kv_cache_memory_bytes=32 << 20), folder, 256) for _ in range(2)])
-    clients = [PolicyClient([actor]) for actor in group.actors]
+    clients = [PolicyClient([actor], Sampling(stop=())) for actor in group.actors]
 
     async def sample(number: int, ends: list[tuple[float, set[int]]]) -> None:
         while True:

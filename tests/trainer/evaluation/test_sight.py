@@ -8,7 +8,9 @@ import gymnasium
 import pytest
 from turnwise.agents.errors import ImagesUnsupported
 from turnwise.agents.tiny_model import new_model
-from turnwise.agents.tokens.conversation import Chat
+from turnwise.agents.tokens.conversation import Conversation
+from turnwise.agents.tokens.renderer import Renderer
+from turnwise.agents.tokens.renderers import load_renderer
 from turnwise.envs import make
 from turnwise.envs.registry import TEXT_SITE
 from turnwise.envs.tiny.text import TextSiteEnv
@@ -61,15 +63,15 @@ def test_text_is_accepted_and_a_broken_environment_fails_only_in_its_episodes() 
 
 
 @pytest.fixture(scope="module")
-def chat(tmp_path_factory: pytest.TempPathFactory) -> Chat:
+def chat(tmp_path_factory: pytest.TempPathFactory) -> Renderer:
     words = closed_vocabulary(environments(TEXT_SITE))
-    return Chat(new_model(tmp_path_factory.mktemp("model"), words, hidden=16, layers=1, heads=2))
+    return load_renderer(new_model(tmp_path_factory.mktemp("model"), words, hidden=16, layers=1, heads=2))
 
 
 @pytest.mark.parametrize("prefix", ["", "open the"])
-def test_a_first_observation_that_does_not_fit_the_context_is_named(chat: Chat, prefix: str) -> None:
+def test_a_first_observation_that_does_not_fit_the_context_is_named(chat: Renderer, prefix: str) -> None:
     """``prefix`` stands for the instructions of an environment."""
-    conversation = chat.begin(prefix)
+    conversation = Conversation(chat, prefix)
     env = make(TEXT_SITE)
     conversation.observe(str(env.reset(seed=SEED, options={"split": "train"})[0]))
     size = len(conversation.prompt())

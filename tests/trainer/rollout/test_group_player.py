@@ -13,7 +13,7 @@ from turnwise.agents.rollout.assignment import Assignment
 from turnwise.agents.rollout.group_runner import MAX_RETRIES, GroupRunner
 from turnwise.agents.rollout.running_group import DROPPED
 from turnwise.agents.tiny_model import new_model
-from turnwise.agents.tokens.conversation import Chat
+from turnwise.agents.tokens.renderers import load_renderer
 from turnwise.envs.runner.env_thread import EnvThread
 from turnwise.envs.tiny.text_tasks import VOCABULARY
 from turnwise.records import Group, GroupState, Outcome, Status, Trajectory
@@ -297,7 +297,7 @@ def test_a_controller_counts_the_members_of_both_stages(tmp_path: Path) -> None:
 
 
 def test_a_second_stage_begins_after_the_branches_of_the_first(tmp_path: Path) -> None:
-    chat = Chat(new_model(tmp_path / "model", VOCABULARY, hidden=16, layers=1, heads=2))
+    chat = load_renderer(new_model(tmp_path / "model", VOCABULARY, hidden=16, layers=1, heads=2))
     client: Any = Sampler(chat.stop_tokens[0])
 
     def player(owner: EnvThread, of: Group, trajectory: Trajectory) -> Any:

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from turnwise.agents.engine.completion import Completion
+from turnwise.agents.engine.request import Completion
 from turnwise.agents.players.policy import policy_player
 from turnwise.agents.rollout.control import CONTINUES
 from turnwise.agents.rollout.group_runner import GroupRunner
 from turnwise.agents.rollout.progress import BranchPoint, Progress
 from turnwise.agents.tiny_model import new_model
-from turnwise.agents.tokens.conversation import Chat
+from turnwise.agents.tokens.renderers import load_renderer
 from turnwise.envs.runner.env_thread import EnvThread
 from turnwise.envs.runner.step_result import StepResult
 from turnwise.envs.tasks import make_task
@@ -128,7 +128,7 @@ def recycling(recycle: bool) -> dict[str, Any]:
 @pytest.mark.parametrize("recycle", [True, False])
 def test_april_continues_the_episodes_of_a_closed_group(tmp_path: Path, recycle: bool) -> None:
     """Group 0 suspends two members, group 1 continues them, and group 2 has a task of the sampler again."""
-    chat = Chat(new_model(tmp_path / "model", VOCABULARY, hidden=16, layers=1, heads=2))
+    chat = load_renderer(new_model(tmp_path / "model", VOCABULARY, hidden=16, layers=1, heads=2))
     client: Any = Uneven(chat.stop_tokens[0])
 
     def player(owner: EnvThread, of: Group, trajectory: Trajectory) -> Any:

@@ -91,7 +91,7 @@ def test_a_failure_ends_the_warm_up_and_the_first_evaluation_at_once(
         ended.append(stopped())
 
     monkeypatch.setattr(preparation, "warm_up", warm_up)
-    monkeypatch.setattr(preparation, "Chat", lambda folder: folder)
+    monkeypatch.setattr(preparation, "load_renderer", lambda folder: folder)
     untrained = Untrained(fails == "evaluation")
 
     async def scenario(stage: Stage) -> None:

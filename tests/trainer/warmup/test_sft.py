@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 from turnwise.agents.tiny_model import new_model
-from turnwise.agents.tokens.conversation import Chat
+from turnwise.agents.tokens.renderers import load_renderer
 from turnwise.envs.tiny.text import TextSiteEnv
 from turnwise.records import Horizon
 from turnwise.trainer.algorithms.losses.decoupled_ppo import DecoupledPPO
@@ -41,7 +41,7 @@ def test_the_warm_up_lowers_the_loss_and_never_calls_the_oracle(model: Path, mon
 
     monkeypatch.setattr(TextSiteEnv, "oracle", called)
     learner = Learner(model, LearnerConfig(), DecoupledPPO(), Recompute(), 1.0)
-    chat = Chat(model)
+    chat = load_renderer(model)
     first = warm_up(learner, chat, SITE, HORIZON, SftWarmupConfig(steps=1), 0)
     last = warm_up(learner, chat, SITE, HORIZON, SftWarmupConfig(steps=40), 0)
     assert last < first - 1
@@ -62,7 +62,7 @@ def test_episodes_are_from_the_training_split_with_valid_actions(model: Path, mo
 
     monkeypatch.setattr(TextSiteEnv, "reset", watched_reset)
     monkeypatch.setattr(TextSiteEnv, "step", watched_step)
-    play = random_policy(Chat(model), HORIZON.max_turns)
+    play = random_policy(load_renderer(model), HORIZON.max_turns)
     examples = list(islice(random_episodes(SITE, play, Random(0), 30.0), 10))
     assert splits == {"train"}
     assert all(valid)

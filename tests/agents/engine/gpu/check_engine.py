@@ -72,9 +72,10 @@ class Checks:
     async def sample(self, engine: Any) -> dict[str, float]:
         """Sample turns with the weights that the engine loaded, and return their number of tokens."""
         from turnwise.agents.engine.client import PolicyClient
+        from turnwise.agents.engine.request import Sampling
 
         await engine.use_loaded_weights.remote(0)
-        client = PolicyClient([engine])
+        client = PolicyClient([engine], Sampling(stop=()))
         turns = await asyncio.gather(*(client.generate(f"s{one}", [5, 6, 7], 16, 120) for one in range(8)))
         await client.close()
         for turn in turns:

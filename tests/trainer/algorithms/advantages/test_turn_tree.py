@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from turnwise.agents.reexecution.replay import replay_stored
 from turnwise.agents.tiny_model import new_model
-from turnwise.agents.tokens.conversation import Chat
+from turnwise.agents.tokens.renderers import load_renderer
 from turnwise.envs.tiny.text_tasks import VOCABULARY
 from turnwise.records import Group, PolicyVersion, ScoredGroup
 from turnwise.tests.agents.players import Stage, group, on_stage, site
@@ -41,7 +41,7 @@ def test_a_stored_tree_is_credited_per_node_and_trained_on_once(tmp_path: Path) 
     3/6, and member 1 has 0. The shared turns have the value 3/5. Below, member 0 has 1. Turns 2 and 3 of members 2 and
     3 have the mean of the member and its child, and their last turns the own return.
     """
-    chat = Chat(new_model(tmp_path / "model", VOCABULARY, hidden=16, layers=1, heads=2))
+    chat = load_renderer(new_model(tmp_path / "model", VOCABULARY, hidden=16, layers=1, heads=2))
 
     async def scenario(stage: Stage) -> None:
         of = group(site("find"), 2, LONG)

@@ -18,7 +18,10 @@ from turnwise.agents.engine.actor import start_engine
 from turnwise.agents.engine.client import PolicyClient
 from turnwise.agents.engine.config import EngineConfig
 from turnwise.agents.engine.limits import refuse_unservable
-from turnwise.agents.tokens.conversation import Chat, Conversation
+from turnwise.agents.engine.request import Sampling
+from turnwise.agents.tokens.conversation import Conversation
+from turnwise.agents.tokens.renderer import Renderer
+from turnwise.agents.tokens.renderers import load_renderer
 from turnwise.agents.weights.base import Link, WeightSender
 from turnwise.agents.weights.registry import transport
 from turnwise.agents.weights.source import ParameterSource
@@ -118,8 +121,8 @@ class Agreeing:
         started = monotonic()
         self.weights, self._version, self._updated_turns = [], -1, 0
         sender = self.sender(transport_name)
-        chat = Chat(self.folder)
-        client = PolicyClient([self.engine], temperature=TEMPERATURE)
+        chat = load_renderer(self.folder)
+        client = PolicyClient([self.engine], Sampling(tuple(chat.stop_tokens), TEMPERATURE))
         await self._load(self._new_weights(sender))
         async with asyncio.timeout(SECONDS_PER_FAMILY), asyncio.TaskGroup() as playing:
             played = [playing.create_task(self._play(client, chat, number)) for number in range(self.conversations)]
@@ -153,17 +156,17 @@ class Agreeing:
     def _has_enough_updates(self) -> bool:
         return self._version >= (MIN_UPDATES if self._updated_turns else MAX_UPDATES)
 
-    async def _play(self, client: PolicyClient, chat: Chat, number: int) -> list[TrainSample]:
+    async def _play(self, client: PolicyClient, chat: Renderer, number: int) -> list[TrainSample]:
         """Play conversations until there were enough updates, and return their samples."""
         played = [await self._converse(client, chat, number)]
         while not self._has_enough_updates:
             played.append(await self._converse(client, chat, number))
         return played
 
-    async def _converse(self, client: PolicyClient, chat: Chat, number: int) -> TrainSample:
+    async def _converse(self, client: PolicyClient, chat: Renderer, number: int) -> TrainSample:
         """Play one conversation of ``TURNS`` turns, and return its sample."""
         random = Random(number)
-        conversation: Conversation = chat.begin("Reply with one action." if number % 2 else "")
+        conversation = Conversation(chat, "Reply with one action." if number % 2 else "")
         messages = []
         for _ in range(TURNS):
             messages.append(conversation.observe(random.choice(TEXT)[: 10 + 2 * number]))

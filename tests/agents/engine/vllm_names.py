@@ -1,11 +1,8 @@
-"""The names inside vLLM (0.32) that turnwise leans on and that vLLM does not promise to keep.
+"""The names inside vLLM (0.32) that turnwise uses and that vLLM does not promise to keep.
 
-``tests/agents/engine/test_vllm.py`` looks each of them up. If a later vLLM lacks one of ``ENGINE_CORE``, engines
-use vLLM's documented ``AsyncLLM`` instead (``async_core``), which is slower for small models. The others have no
-substitute: without them an engine does not start. ``CPU_SPEED`` is only for speed.
-
-Attributes that vLLM sets in a constructor (``EngineCore.scheduler``) and the parameters of its functions are not
-listed; the tests of the engine use them.
+``test_vllm.py`` looks each of them up, so that an update of vLLM names what it breaks. Attributes that vLLM sets in a
+constructor (``EngineCore.scheduler``) and the parameters of its functions are not listed; the tests of the engine use
+them.
 """
 
 from collections.abc import Sequence
@@ -46,27 +43,7 @@ ENGINE_CORE = (
     "vllm.v1.metrics.stats:PrefillStats.num_prompt_tokens",
     "vllm.v1.outputs:LogprobsLists.logprobs",
 )
-"""Used by ``core``."""
-
-ASYNC_LLM = (
-    "vllm.outputs:CompletionOutput.logprobs",
-    "vllm.outputs:CompletionOutput.weight_versions",
-    "vllm.outputs:WeightVersionSpan.end",
-    "vllm.outputs:WeightVersionSpan.start",
-    "vllm.outputs:WeightVersionSpan.version",
-    "vllm.sampling_params:RequestOutputKind.FINAL_ONLY",
-    "vllm.v1.engine.async_llm:AsyncLLM.add_lora",
-    "vllm.v1.engine.async_llm:AsyncLLM.collective_rpc",
-    "vllm.v1.engine.async_llm:AsyncLLM.from_engine_args",
-    "vllm.v1.engine.async_llm:AsyncLLM.errored",
-    "vllm.v1.engine.async_llm:AsyncLLM.generate",
-    "vllm.v1.engine.async_llm:AsyncLLM.pause_generation",
-    "vllm.v1.engine.async_llm:AsyncLLM.resume_generation",
-    "vllm.v1.engine.async_llm:AsyncLLM.shutdown",
-    "vllm.v1.engine.async_llm:AsyncLLM.update_weight_version",
-    "vllm.v1.engine.exceptions:EngineDeadError",
-)
-"""Used by ``async_core``."""
+"""Used by ``agents.engine.core``."""
 
 WEIGHTS = (
     "vllm.distributed.weight_transfer.base:WeightTransferEngine",
@@ -84,7 +61,7 @@ WEIGHTS = (
     "vllm.model_executor.model_loader.reload:finalize_layerwise_reload",
     "vllm.model_executor.model_loader.reload:initialize_layerwise_reload",
 )
-"""Used by ``weight_worker`` and ``weights.adapter_loading``."""
+"""Used by ``agents.engine.weight_worker`` and ``agents.weights``."""
 
 CPU = (
     "vllm._custom_ops:_supports_onednn",
@@ -94,10 +71,6 @@ CPU = (
     "vllm.model_executor.layers.utils:dispatch_cpu_unquantized_gemm",
     "vllm.v1.attention.backend:MultipleOf",
     "vllm.v1.attention.backends.cpu_attn:CPUAttentionBackend.get_supported_kernel_block_sizes",
-)
-"""Used by ``cpu_patches`` and ``weights.cpu_experts``, on a CPU only."""
-
-CPU_SPEED = (
     "vllm.engine.arg_utils:EngineArgs.ir_op_priority",
     "vllm.ir:ops.fused_add_rms_norm.impls",
     "vllm.ir:ops.fused_add_rms_norm.register_impl",
@@ -107,11 +80,7 @@ CPU_SPEED = (
     "vllm._custom_ops:torch.ops._C.fused_add_rms_norm.default",
     "vllm._custom_ops:torch.ops._C.rms_norm.default",
 )
-"""Used by ``cpu_patches``, which does without them."""
-
-
-class NamesMissing(ImportError):
-    """The installed vLLM lacks names that turnwise leans on."""
+"""Used by ``agents.engine.cpu_patches``, on a CPU only."""
 
 
 def missing(names: Sequence[str]) -> list[str]:
@@ -123,7 +92,7 @@ def _exists(name: str) -> bool:
     module, path = name.split(":")
     try:
         found: object = import_module(module)
-    except Exception:  # noqa: BLE001 - a module that cannot be imported may raise anything
+    except Exception:
         return False
     for part in path.split("."):
         fields = getattr(found, "__annotations__", {})

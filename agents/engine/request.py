@@ -1,0 +1,70 @@
+"""A request to an engine, and its completion: one sampled turn, as the engine reports it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+MAX_LOGPROBS = 20
+"""vLLM's own limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How an engine samples a turn. Top-p, top-k and penalties are missing: they would change the distribution."""
+
+    stop: tuple[int, ...]
+    """Token ids that end the turn."""
+    temperature: float = 1.0
+    logprobs: int = 0
+    """Number of the most probable tokens that are reported for each sampled one."""
+
+    def __post_init__(self) -> None:
+        if not self.temperature > 0:
+            raise ValueError(f"temperature must be positive, not {self.temperature}")
+        if not 0 <= self.logprobs <= MAX_LOGPROBS:
+            raise ValueError(f"logprobs must be 0 to {MAX_LOGPROBS}, not {self.logprobs}")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One turn to sample."""
+
+    tokens: Sequence[int]
+    """The token ids of the prompt; an image has one placeholder or all of its tokens, as its feature demands."""
+    max_tokens: int
+    """Limit on the sampled tokens."""
+    sampling: Sampling
+    features: Sequence[Any] = ()
+    """vLLM's ``MultiModalFeatureSpec`` of each image in the prompt."""
+
+    def __post_init__(self) -> None:
+        if self.max_tokens < 1:
+            raise ValueError(f"a request samples at least 1 token, not {self.max_tokens}")
+
+
+class Completion(NamedTuple):
+    """One sampled turn. ``tokens``, ``logprobs`` and ``versions`` have the same length: one entry per sampled token."""
+
+    tokens: list[int]
+    logprobs: list[float]
+    """Behavior log-probabilities, under the distribution that was sampled from."""
+    versions: list[int]
+    """The policy version that sampled each token."""
+    finish_reason: str
+    """``stop``: the policy ended its turn. ``length``: ``max_tokens`` was reached. Without tokens: the error."""
+    top: Sequence[Sequence[tuple[int, float]]] = ()
+    """For each sampled token, the ``Sampling.logprobs`` most probable ones, with their log-probabilities."""
+
+    def defect(self) -> str:
+        """Return why the completion cannot be trained on: it has no tokens, or values are missing; else empty."""
+        ids, logprobs, versions = len(self.tokens), len(self.logprobs), len(self.versions)
+        if not ids:
+            return f"no tokens: {self.finish_reason}"
+        if ids == logprobs == versions:
+            return ""
+        return f"{ids} token ids, {logprobs} log-probabilities and {versions} versions; each token needs all three"
+
+
+def failed_completion(error: str) -> Completion:
+    """Return a completion without tokens, which carries an error."""
+    return Completion([], [], [], error)

@@ -1,0 +1,93 @@
+"""Renderers: messages to token ids and features, and sampled token ids to content and tool calls.
+
+Families of chat templates differ only here; ``renderers`` has one file for each.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from ...records import Role
+from .encoding import Encoder
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """An image in a message."""
+
+    blob: str
+    """The hash of its content."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A call of a tool, as the policy sampled it."""
+
+    name: str
+    arguments: str
+    """JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChatMessage:
+    """One message of a conversation."""
+
+    role: Role
+    content: Sequence[str | Image] = ()
+    """Texts and images, in their order; empty for a turn, whose content is in its token ids."""
+    calls: Sequence[ToolCall] = ()
+    tokens: Sequence[int] = ()
+    """The token ids of a turn, as the engine sampled them; a turn from elsewhere was encoded once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """The context of the policy's next turn."""
+
+    tokens: list[int]
+    """The token ids after those of the last turn; if ``is_root``, those of the whole context."""
+    is_root: bool = False
+    """Whether the context begins again: without a previous rendering, or because the template changed earlier text."""
+    features: Sequence[Any] = ()
+    """vLLM's ``MultiModalFeatureSpec`` of each image in ``tokens``: its data, and its span of token ids."""
+    state: Any = None
+    """The renderer's own, for the next call; it can be pickled."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """The content of a turn."""
+
+    text: str
+    calls: Sequence[ToolCall] = ()
+
+
+class Renderer(Protocol):
+    """The chat template of one model folder; has no state of a conversation."""
+
+    encoder: Encoder
+    stop_tokens: list[int]
+    """Token ids that end a turn; the first one closes it in the template."""
+
+    def render(self, messages: Sequence[ChatMessage], previous: Rendered | None) -> Rendered:
+        """Return the context of the policy's next turn. The token ids of turns are kept wherever the template keeps
+        their text.
+
+        Args:
+            messages: the conversation, from its system message if it has one.
+            previous: the last rendering of this conversation, since which turns and further messages were added, or
+                turns were replaced; None if there is none, or if messages were dropped since.
+
+        Raises:
+            ValueError: the template cannot hold such messages.
+        """
+
+    def encode_completion(self, text: str, *, escapes: bool = False) -> list[int]:
+        """Return the token ids of a turn that the policy did not sample, closed by the end-of-turn token.
+
+        Args:
+            escapes: whether the text of a control token stays text.
+        """
+
+    def parse(self, tokens: Sequence[int]) -> Parsed:
+        """Return the content of a sampled turn, without control tokens and the stop token that ends it."""
