@@ -11,7 +11,7 @@ from ..errors import TurnwiseError
 from ..records import SUCCESS_RETURN, Source, Status, Task, is_success
 from ..store import queries
 from ..store.database import Database
-from .reexecution.replay import Stored, load
+from .reexecution.stored import Stored, load
 from .rollout.group_runner import env_key
 
 PAGE = 500

@@ -1,4 +1,4 @@
-"""Compare a stored step, and the end of a stored trajectory, with their re-execution. Pure."""
+"""Compare a stored step, and the end of a stored trajectory, with their re-execution."""
 
 from __future__ import annotations
 
@@ -6,16 +6,34 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from math import fsum, isclose
 
+from ...envs.base import TurnEnv
+from ...envs.runner.env_thread import EnvThread
+from ...envs.runner.observations import observation_hash, parts
 from ...envs.runner.step_result import StepResult
 from ...records import SCORED_STATUSES, Status, Step, Trajectory
 from .differences import text_diff
-from .report import StepVerdict
+from .environments import CALL_TIMEOUT_S
 
 REWARD_TOLERANCE = 1e-9
 """Tolerance of the sum of the rewards, relative and absolute."""
 
 Check = tuple[str, object, object]
 """The name of a value, the stored value and the new one. If the new value is None, there is nothing to compare."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepVerdict:
+    """The result of re-executing one step, or of comparing the end: the last observation and the summary columns.
+
+    ``index`` is the step's index; for the end, it equals the number of steps.
+    """
+
+    index: int
+    matches: bool
+    differs: str = ""
+    """The first difference: the stored and the new value, as text."""
+    diff: str = ""
+    """If the observations differ, their texts as a unified diff, stored against now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +46,23 @@ class Texts:
     stored: str
     now: str
     stored_hash: str | None
+
+
+async def texts_of(env_thread: EnvThread, stored: str | None, result: StepResult, *, has_images: bool) -> Texts:
+    """Return the stored text of an observation and the new one, as the environment normalizes them.
+
+    Args:
+        stored: None if the store has no text of this observation.
+        has_images: whether the stored observation is more than this text.
+    """
+    if stored is None or has_images or result.images:
+        return Texts(result.text if stored is None else stored, result.text, None)
+
+    def normalized(env: TurnEnv) -> Texts:
+        digest, text = observation_hash(env, stored), parts(env.normalize(stored))[0]
+        return Texts(text, text if digest == result.hash else parts(env.normalize(result.text))[0], digest)
+
+    return await env_thread.run("normalize", normalized, CALL_TIMEOUT_S)
 
 
 def compare(step: Step, before: StepResult, after: StepResult, texts: Texts) -> StepVerdict:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Self
 
 MODULES = (
-    "agents.reexecution.parallel",
+    "agents.reexecution.reexecute",
     "agents.tiny_model",
     "console.command_line",
     "console.terminal.live",

@@ -8,10 +8,9 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
-from ...agents.reexecution.branch import play_branch
+from ...agents.reexecution.continuation import BranchRefused, check_branch, continue_from, reach
 from ...agents.reexecution.environments import CALL_TIMEOUT_S
-from ...agents.reexecution.prefix import BranchRefused, check_branch, reach
-from ...agents.reexecution.replay import Stored, load
+from ...agents.reexecution.stored import Stored, load
 from ...envs.runner.env_thread import EnvThread
 from ...envs.sandboxes import any_sandboxed
 from ...errors import TurnwiseError
@@ -171,7 +170,7 @@ async def _play(plan: _Plan, client: StoreClient, create: CreatePlayer, source: 
             branched_at=plan.at,
         )
         async with places:
-            return await play_branch(stored, plan.at, group, trajectory, create, client, plan.settings.timeouts)
+            return await continue_from(stored, plan.at, group, trajectory, create, client, plan.settings.timeouts)
 
     config = {"seed": plan.seed, "branched_from": stored.trajectory.id, "branched_at": plan.at, **plan.settings.json()}
     async with recorded(store, shown, config):

@@ -16,7 +16,7 @@ from ...terminal.sanitize import sanitize
 from ..envs import choose_sandboxes
 
 if TYPE_CHECKING:
-    from ....agents.reexecution.report import ReplayReport
+    from ....agents.reexecution.reexecute import Report
     from ....store.database import Database
 
 
@@ -61,11 +61,11 @@ def replay(
         raise typer.Exit(1)
 
 
-async def _replayed(database: "Database", ids: list[str], parallel: int, *, quiet: bool) -> "list[ReplayReport]":
-    from ....agents.reexecution.parallel import replay_many
+async def _replayed(database: "Database", ids: list[str], parallel: int, *, quiet: bool) -> "list[Report]":
+    from ....agents.reexecution.reexecute import reexecute_many
 
     reports = []
-    async with aclosing(replay_many(database, ids, parallel)) as replayed:
+    async with aclosing(reexecute_many(database, ids, parallel)) as replayed:
         async for report in replayed:
             reports.append(report)
             if not quiet:
@@ -73,7 +73,7 @@ async def _replayed(database: "Database", ids: list[str], parallel: int, *, quie
     return reports
 
 
-def _print(report: "ReplayReport") -> None:
+def _print(report: "Report") -> None:
     print_text(f"{sanitize(report.id)}: {report.message}")
     if report.diff:
         print_text(GUTTER + report.diff)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import event
-from turnwise.agents.reexecution.parallel import replay_many
+from turnwise.agents.reexecution.reexecute import reexecute_many
 from turnwise.envs.runner.env_thread import EnvThread
 from turnwise.envs.tasks import make_task
 from turnwise.store.errors import NotFound
@@ -47,7 +47,7 @@ def test_as_many_are_executed_together_as_there_are_places(tmp_path: Path, barri
         event.listen(stage.database.engine, "checkout", taken)
         event.listen(stage.database.engine, "checkin", returned)
         ids = [f"g-{member}" for member in reversed(range(size))]
-        reports = [one async for one in replay_many(stage.database, ids, PLACES)]
+        reports = [one async for one in reexecute_many(stage.database, ids, PLACES)]
         assert [one.id for one in reports] == ids
         assert all(one.matches for one in reports)
         assert most == 1, "one read at a time"
@@ -58,7 +58,7 @@ def test_as_many_are_executed_together_as_there_are_places(tmp_path: Path, barri
 def test_an_unknown_trajectory_ends_the_others(tmp_path: Path) -> None:
     async def scenario(stage: Stage) -> None:
         await stage.play(lambda *_: always("go"), group(make_task(MEETING, 1), size=2))
-        async with aclosing(replay_many(stage.database, ["g-0", "g-7", "g-1"], 1)) as replayed:
+        async with aclosing(reexecute_many(stage.database, ["g-0", "g-7", "g-1"], 1)) as replayed:
             assert (await anext(replayed)).matches
             with pytest.raises(NotFound, match="g-7"):
                 await anext(replayed)
@@ -73,7 +73,7 @@ def test_a_used_environment_never_causes_a_difference(tmp_path: Path) -> None:
         await stage.play(lambda *_: always("go"), group(make_task(SPENT, 1), size=3))
         Spent.made = 0
         ids = ["g-0", "g-1", "g-2"]
-        reports = [one async for one in replay_many(stage.database, ids, 1)]
+        reports = [one async for one in reexecute_many(stage.database, ids, 1)]
         assert [one.message for one in reports] == ["its one step matches"] * 3
         assert Spent.made == 3
 
@@ -92,7 +92,7 @@ def test_an_environment_is_used_again(tmp_path: Path) -> None:
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(EnvThread, "make", counted)
-            reports = [one async for one in replay_many(stage.database, [f"g-{i}" for i in range(4)], 1)]
+            reports = [one async for one in reexecute_many(stage.database, [f"g-{i}" for i in range(4)], 1)]
         assert [one.matches for one in reports] == [True] * 4
         assert len(made) == 1
 

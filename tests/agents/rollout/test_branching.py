@@ -12,7 +12,7 @@ import pytest
 from turnwise.agents.engine.request import Completion
 from turnwise.agents.errors import EngineFailed
 from turnwise.agents.players.policy import policy_player
-from turnwise.agents.reexecution.replay import replay_stored
+from turnwise.agents.reexecution.reexecute import reexecute
 from turnwise.agents.rollout.assignment import Assignment
 from turnwise.agents.rollout.control import Branch, Close, Controller, Decision, Drop, GroupView
 from turnwise.agents.rollout.group_runner import GroupRunner, env_key
@@ -131,7 +131,7 @@ def test_children_continue_their_parent_and_share_its_prefix_once(tmp_path: Path
         assert turns == {2, 3, 4}
 
         for one in stored.values():
-            report = await replay_stored(stage.database, one.id)
+            report = await reexecute(stage.database, one.id)
             assert report.matches, report.message
             assert len(report.steps) == 6
 

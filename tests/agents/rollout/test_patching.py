@@ -9,7 +9,7 @@ import pytest
 from turnwise.agents.engine.request import Completion
 from turnwise.agents.players.openai import ChatPlayer
 from turnwise.agents.players.policy import policy_player
-from turnwise.agents.reexecution.replay import replay_stored
+from turnwise.agents.reexecution.reexecute import reexecute
 from turnwise.agents.rollout.assignment import Assignment
 from turnwise.agents.rollout.group_runner import GroupRunner
 from turnwise.agents.rollout.worker import PolicyPlayerFactory
@@ -91,7 +91,7 @@ def test_later_turns_see_the_patch_and_the_sampled_action_is_trained_on(
         patches = sum(int((sample.sources == SOURCES.index(Source.PATCH)).sum()) for sample in trained)
         assert patches == len(chat.encode_completion("click inbox")) + len(chat.encode_completion("answer 23"))
 
-        report = await replay_stored(stage.database, one.id)
+        report = await reexecute(stage.database, one.id)
         assert report.matches, report.message
         assert other.extras["wrong_turns"] == [0, 1, 2]
         assert mismatches(one) == {0, 1, 2}, "the third has no patch: it ends the episode"

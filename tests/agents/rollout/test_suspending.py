@@ -10,7 +10,7 @@ import pytest
 from turnwise.agents.engine.request import Completion
 from turnwise.agents.errors import EngineFailed
 from turnwise.agents.players.policy import policy_player
-from turnwise.agents.reexecution.replay import replay_stored
+from turnwise.agents.reexecution.reexecute import reexecute
 from turnwise.agents.rollout.assignment import Assignment
 from turnwise.agents.rollout.control import (
     CONTINUES,
@@ -141,7 +141,7 @@ def test_a_member_of_a_later_group_continues_a_suspended_episode(tmp_path: Path,
         assert trained_tokens(stage, [first, other, *outcomes]) == play.client.sampled_tokens, "each token once"
         assert accounts(stage)["filtered"] == 1, "the suspended member is not a failure"
         for name in ("g-0", "h-0"):
-            report = await replay_stored(stage.database, name)
+            report = await reexecute(stage.database, name)
             assert report.matches, report.message
 
     on_stage(tmp_path, scenario)
@@ -174,7 +174,7 @@ def test_each_sampled_token_is_trained_on_once_in_any_chain(tmp_path: Path, chat
         accounts(stage)
         for one in outcomes:
             if one.turns:
-                report = await replay_stored(stage.database, one.trajectory)
+                report = await reexecute(stage.database, one.trajectory)
                 assert report.matches, report.message
 
     on_stage(tmp_path, scenario)

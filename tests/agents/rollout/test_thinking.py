@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from turnwise.agents.engine.request import Completion
-from turnwise.agents.reexecution.replay import replay_stored
+from turnwise.agents.reexecution.reexecute import reexecute
 from turnwise.agents.rollout.assignment import Assignment
 from turnwise.agents.rollout.control import Controller
 from turnwise.agents.rollout.group_runner import GroupRunner
@@ -107,7 +107,7 @@ def test_branches_share_the_thoughts_of_their_parent(tmp_path: Path, chat: Rende
         trained = sum(int(sample.mask.sum()) for one in trajectories for sample in samples(one))
         assert trained == client.sampled_tokens
         for one in trajectories:
-            assert (await replay_stored(stage.database, one.id)).matches
+            assert (await reexecute(stage.database, one.id)).matches
 
     on_stage(tmp_path, scenario)
 

@@ -7,7 +7,7 @@ from math import nan
 from pathlib import Path
 from random import Random
 
-from turnwise.agents.reexecution.replay import replay_stored
+from turnwise.agents.reexecution.reexecute import reexecute
 from turnwise.agents.rollout.assignment import Assignment
 from turnwise.agents.rollout.control import Suspend
 from turnwise.agents.rollout.group_runner import GroupRunner
@@ -69,7 +69,7 @@ def test_branches_continue_in_their_own_sandbox_and_re_execute(local: str, tmp_p
         changed = [step for one in stored for step in one.steps if step.action.startswith("put") and step.action_valid]
         assert len(changed) >= 4
         for one in stored:
-            report = await replay_stored(stage.database, one.id)
+            report = await reexecute(stage.database, one.id)
             assert report.matches, report.message
 
     on_stage(tmp_path, scenario)
@@ -92,7 +92,7 @@ def test_a_suspended_episode_continues_in_another_sandbox(local: str, tmp_path: 
         assert (one.status, one.turns) == (Status.TRUNCATED, HORIZON.max_turns)
         old, new = (load_trajectory(stage.database, name) for name in ("g-0", "h-0"))
         assert (len(old.steps), list(new.steps[:3])) == (3, list(old.steps))
-        report = await replay_stored(stage.database, new.id)
+        report = await reexecute(stage.database, new.id)
         assert report.matches, report.message
 
     on_stage(tmp_path, scenario)

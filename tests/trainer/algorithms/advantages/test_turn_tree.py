@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
-from turnwise.agents.reexecution.replay import replay_stored
+from turnwise.agents.reexecution.reexecute import reexecute
 from turnwise.agents.tiny_model import new_model
 from turnwise.agents.tokens.renderers import load_renderer
 from turnwise.envs.tiny.text_tasks import VOCABULARY
@@ -67,7 +67,7 @@ def test_a_stored_tree_is_credited_per_node_and_trained_on_once(tmp_path: Path) 
             expected = np.asarray([0.0, *credit[one.sample.trajectory]], np.float32)[one.sample.turns + 1]
             assert one.advantages.tolist() == pytest.approx(expected.tolist())
         for outcome in outcomes:
-            report = await replay_stored(stage.database, outcome.trajectory)
+            report = await reexecute(stage.database, outcome.trajectory)
             assert report.matches, report.message
 
     def _batch(scored: ScoredGroup) -> Batch:

@@ -1,13 +1,14 @@
 """Re-execution reports every altered part of a trajectory, and ignores differences that ``normalize`` removes."""
 
+import asyncio
 import gc
 from pathlib import Path
 
 import pytest
 from sqlalchemy import text
 from turnwise import __version__
-from turnwise.agents.reexecution.replay import _other_image, replay
-from turnwise.agents.reexecution.report import ReplayReport
+from turnwise.agents.reexecution.reexecute import Report, _other_image, reexecute
+from turnwise.console.stores import open_store
 from turnwise.envs.tasks import make_task
 from turnwise.records import Status
 from turnwise.tests.agents.players import Stage, always, group, on_stage, oracle, site
@@ -22,7 +23,13 @@ def open_files(folder: Path) -> list[str]:
     return [str(path) for link in links if folder in (path := link.readlink()).parents]
 
 
-def played(tmp_path: Path, world: str, *alterations: str) -> ReplayReport:
+def replay(store_url: str, trajectory: str) -> Report:
+    """Re-execute a trajectory as `turnwise replay` does."""
+    with open_store(store_url) as database:
+        return asyncio.run(reexecute(database, trajectory))
+
+
+def played(tmp_path: Path, world: str, *alterations: str) -> Report:
     """Play one episode, alter it in the database, with digests to match, and re-execute it."""
     task = site() if world == "site" else make_task({"clock": CLOCK, "picture": PICTURE}[world], 3, "train", {})
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 from turnwise.agents.players.policy import policy_player
-from turnwise.agents.reexecution.branch import play_branch
-from turnwise.agents.reexecution.prefix import BranchRefused, check_branch
-from turnwise.agents.reexecution.replay import Stored, load, replay_stored
+from turnwise.agents.reexecution.continuation import BranchRefused, check_branch, continue_from
+from turnwise.agents.reexecution.reexecute import reexecute
+from turnwise.agents.reexecution.stored import Stored, load
 from turnwise.agents.tiny_model import new_model
 from turnwise.agents.tokens.renderer import Renderer
 from turnwise.agents.tokens.renderers import load_renderer
@@ -39,7 +39,7 @@ async def continued(stage: Stage, chat: Renderer, stored: Stored, sampler: Sampl
         return policy_player(client, chat, env_thread, group, trajectory, 5.0)
 
     record = Trajectory("b-0", "r", "b", 0, 0, branched_from="g-0", branched_at=AT)
-    return await play_branch(stored, AT, of, record, player, StoreClient(stage.send), QUICK)
+    return await continue_from(stored, AT, of, record, player, StoreClient(stage.send), QUICK)
 
 
 def test_the_policy_reads_the_turns_before_the_branch_and_is_trained_on_its_own(tmp_path: Path, chat: Renderer) -> None:
@@ -56,7 +56,7 @@ def test_the_policy_reads_the_turns_before_the_branch_and_is_trained_on_its_own(
         assert branch.reward == pytest.approx(sum(one.reward for one in branch.steps))
         assert sum(int(one.mask.sum()) for one in samples(branch)) == sampler.sampled_tokens
         assert all(int(turn) != 0 for one in samples(branch) for turn in one.turns[one.sources >= 0])
-        report = await replay_stored(stage.database, "b-0")
+        report = await reexecute(stage.database, "b-0")
         assert report.matches, report.message
 
     on_stage(tmp_path, scenario)

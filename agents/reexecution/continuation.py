@@ -1,19 +1,31 @@
-"""Bring an environment to a step of a stored trajectory, by executing the actions before it."""
+"""Continue a stored trajectory from one of its steps: bring an environment there, and play on with another player."""
 
 from __future__ import annotations
 
-import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import fsum
 
+from ...envs.errors import EnvError
 from ...envs.runner.env_thread import EnvThread
 from ...envs.runner.step_result import StepResult
 from ...errors import TurnwiseError
-from ..rollout.player import PastTurn
-from ..rollout.progress import Progress
-from .compare import compare
+from ...records import Group, Message, Outcome, Status, Trajectory
+from ...store.writing.client import StoreClient
+from ...store.writing.trajectory_writer import TrajectoryWriter
+from ..rollout.assignment import Assignment
+from ..rollout.control import MemberView
+from ..rollout.episode import Episode, record_failed_start
+from ..rollout.group_runner import PlayerFactory
+from ..rollout.gym_runner import images_by_hash
+from ..rollout.player import Continuing, PastTurn, Player
+from ..rollout.progress import BranchPoint, Progress
+from ..rollout.runners import play_episode
+from ..rollout.running_group import RunningGroup, RunningMember
+from ..rollout.timeouts import Timeouts
+from .compare import compare, texts_of
 from .environments import CALL_TIMEOUT_S
-from .replay import Stored, answered, not_executable, texts_of, upgrade_of
+from .stored import Stored, answered, not_executable, upgrade_of
 
 
 class BranchRefused(TurnwiseError):
@@ -71,7 +83,7 @@ async def reach(env_thread: EnvThread, stored: Stored, at: int) -> Prefix:
                 f"trajectory {trajectory.id} cannot be branched at step {at}: its prefix is not reproduced; step "
                 f"{verdict.index} differs: {verdict.differs}" + (f" ({upgrade})" if upgrade else "")
             )
-        images = {hashlib.sha256(image).hexdigest(): image for image in before.images}
+        images = images_by_hash(before)
         progress.images.update(images)
         progress.steps.append(replace(step, message=None, images=tuple(images)))
         progress.extras.update(result.extras)
@@ -80,3 +92,57 @@ async def reach(env_thread: EnvThread, stored: Stored, at: int) -> Prefix:
     progress.success = result.success
     progress.final_hash, progress.final_text, progress.final_images = result.hash, result.text, result.images
     return Prefix(result, progress, turns)
+
+
+async def continue_from(
+    stored: Stored,
+    at: int,
+    group: Group,
+    trajectory: Trajectory,
+    create_player: PlayerFactory,
+    client: StoreClient,
+    timeouts: Timeouts,
+) -> Outcome:
+    """Re-execute the first ``at`` turns of a stored trajectory in a fresh environment, then play to the end.
+
+    The record of the episode repeats these turns; their tokens are those that the new player reads. If the turns cannot
+    be executed, the episode ends as ``env_error``.
+
+    Args:
+        trajectory: the record to begin, with ``branched_from`` and ``branched_at``.
+
+    Raises:
+        TurnwiseError: the store lost a part of the episode, or the policy cannot play this environment at all.
+    """
+    env_thread = EnvThread.of(group.task)
+    player: Player | None = None
+    try:
+        await env_thread.make(timeouts.reset_s)
+        prefix = await reach(env_thread, stored, at)
+    except (EnvError, BranchRefused) as error:
+        await env_thread.close(CALL_TIMEOUT_S)
+        return await record_failed_start(client, trajectory, str(error))
+    try:
+        trajectory = replace(trajectory, deterministic=env_thread.deterministic)
+        player = create_player(env_thread, group, trajectory)
+        if isinstance(player, Continuing):
+            _add_messages(prefix.progress, player.remember(prefix.turns))
+        member = RunningMember(
+            RunningGroup(Assignment(group, [])),
+            MemberView(trajectory.member, 0, Status.RUNNING, 0.0, parent=stored.trajectory.member),
+            BranchPoint(stored.trajectory.id, None, None, prefix.result, prefix.progress, ()),
+        )
+        record = TrajectoryWriter(client, trajectory)
+        return await play_episode(Episode(group, trajectory, member, env_thread, player, timeouts, record))
+    finally:
+        if player is not None:
+            player.close()
+        await env_thread.close(CALL_TIMEOUT_S)
+
+
+def _add_messages(progress: Progress, messages: Sequence[Sequence[Message]]) -> None:
+    """Add the messages of each turn so far to its step."""
+    for place, of_turn in enumerate(messages):
+        if of_turn:
+            progress.messages.extend(of_turn)
+            progress.steps[place] = replace(progress.steps[place], message=of_turn[-1].index)

@@ -13,51 +13,62 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, closing, nullcontext
-from dataclasses import dataclass
+from collections import deque
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import dataclass, field
 from typing import Any
 
-from ...envs.base import TurnEnv
 from ...envs.errors import EnvError
 from ...envs.runner.env_thread import EnvThread
-from ...envs.runner.observations import observation_hash, parts
-from ...envs.runner.step_result import StepResult
-from ...envs.tasks import env_version
-from ...records import Group, Status, Step, Task, Trajectory
-from ...store import queries
-from ...store.database import Database, open_database
+from ...records import Status, Trajectory
+from ...store.database import Database
 from ...store.errors import Pruned, StepCorrupt
-from ..rollout.episode import ENV_PACKAGE
-from .compare import Texts, compare, compare_end, compare_with_parent
+from .compare import StepVerdict, compare, compare_end, compare_with_parent, texts_of
 from .environments import CALL_TIMEOUT_S, Environments
-from .report import ReplayReport, StepVerdict
+from .stored import Stored, answered, load, not_executable, upgrade_of
 
 SANDBOX = "sandbox"
 """Key in a trajectory's ``extras``: the ``image`` of its sandbox, and the image's ``digest``."""
+WINDOW = 4
+"""Trajectories begun ahead of the oldest one that still plays, per place: a slow one does not keep the others idle."""
 
 
-def replay(store_url: str, trajectory_id: str) -> ReplayReport:
-    """Re-execute a stored trajectory and report the differences. A trajectory without steps never matches.
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The re-execution of one trajectory; the last of ``steps`` is the verdict on its end."""
 
-    Raises:
-        NotFound: the trajectory or the store does not exist.
-    """
-    with closing(open_database(store_url)) as database:
-        return asyncio.run(replay_stored(database, trajectory_id))
+    id: str
+    """Id of the trajectory."""
+    matches: bool
+    message: str
+    steps: list[StepVerdict] = field(default_factory=list)
+    upgrade: str = ""
+    """The environment versions that played and re-executed the trajectory; empty if they are equal, or if the
+    trajectory has none."""
+    divergence: int | None = None
+    """Index of the first step that differs, as in ``StepVerdict.index``; None if all match or none was compared."""
+
+    @property
+    def diff(self) -> str:
+        """The diff of the first step that differs; empty if its observation does not."""
+        return next((one.diff for one in self.steps if not one.matches), "")
 
 
-async def replay_stored(
+async def reexecute(
     database: Database,
     trajectory_id: str,
     loading: AbstractAsyncContextManager[object] | None = None,
     environments: Environments | None = None,
-) -> ReplayReport:
-    """Re-execute a stored trajectory as ``replay`` does, on an open store and inside an event loop.
+) -> Report:
+    """Re-execute a stored trajectory and report the differences. A trajectory without steps never matches.
 
     Args:
         loading: held during the reads of the store, to bound the number of connections.
         environments: to use environments of earlier re-executions; by default, a fresh one is made.
+
+    Raises:
+        NotFound: the trajectory is not in the store.
     """
     try:
         async with loading or nullcontext():
@@ -65,10 +76,10 @@ async def replay_stored(
     except StepCorrupt as error:
         return _differing(trajectory_id, str(error), [StepVerdict(error.step, False, str(error))])
     except Pruned as error:
-        return ReplayReport(trajectory_id, False, str(error))
+        return Report(trajectory_id, False, str(error))
     trajectory = stored.trajectory
     if why := not_executable(trajectory, stored.group.task.env_id):
-        return ReplayReport(trajectory_id, False, why)
+        return Report(trajectory_id, False, why)
     if stored.parent is not None and (wrong := compare_with_parent(trajectory, stored.parent)):
         return _differing(trajectory_id, f"step {wrong.index} differs: {wrong.differs}", [wrong])
     shared = environments or Environments()
@@ -82,7 +93,36 @@ async def replay_stored(
     return report
 
 
-async def _reported(stored: Stored, environments: Environments, *, fresh: bool = False) -> tuple[ReplayReport, bool]:
+async def reexecute_many(database: Database, trajectories: Iterable[str], parallel: int) -> AsyncGenerator[Report]:
+    """Re-execute trajectories, ``parallel`` at a time, and yield their reports in the given order.
+
+    Raises:
+        NotFound: a trajectory is not in the store; those that still play are cancelled.
+    """
+    places, loading, environments = asyncio.Semaphore(parallel), asyncio.Lock(), Environments()
+
+    async def one(trajectory: str) -> Report:
+        async with places:
+            return await reexecute(database, trajectory, loading, environments)
+
+    waiting: deque[asyncio.Task[Report]] = deque()
+    try:
+        for trajectory in trajectories:
+            waiting.append(asyncio.create_task(one(trajectory)))
+            if len(waiting) == WINDOW * parallel:
+                yield await waiting[0]
+                waiting.popleft()
+        while waiting:
+            yield await waiting[0]
+            waiting.popleft()
+    finally:
+        for task in waiting:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+        await environments.close()
+
+
+async def _reported(stored: Stored, environments: Environments, *, fresh: bool = False) -> tuple[Report, bool]:
     """Return the report on a trajectory, and whether its environment was used before."""
     trajectory, upgrade, used = stored.trajectory, "", False
     try:
@@ -95,90 +135,14 @@ async def _reported(stored: Stored, environments: Environments, *, fresh: bool =
             leased.reusable = ended and all(one.matches for one in steps)
     except EnvError as error:
         why = _with(upgrade, f"the environment could not be re-executed: {error}")
-        return ReplayReport(trajectory.id, False, why, upgrade=upgrade), used
+        return Report(trajectory.id, False, why, upgrade=upgrade), used
     upgrade = "; ".join(filter(None, (upgrade, _other_image(trajectory.extras, extras))))
     wrong = next((one for one in steps if not one.matches), None)
     if wrong is not None:
         where = f"step {wrong.index}" if wrong.index < len(answered(trajectory)) else "the end"
         why = _with(upgrade, f"{where} differs: {wrong.differs}")
         return _differing(trajectory.id, why, steps, upgrade), used
-    return ReplayReport(trajectory.id, True, _with(upgrade, _matching(trajectory)), steps, upgrade), used
-
-
-@dataclass(frozen=True, slots=True)
-class Stored:
-    """A trajectory as the store holds it."""
-
-    group: Group
-    trajectory: Trajectory
-    last: str | None
-    """The text of its final observation; None if it has none."""
-    parent: Trajectory | None
-    """The trajectory that it is a branch of; None if it began with a reset, or if retention removed its content."""
-
-
-def load(database: Database, trajectory_id: str) -> Stored:
-    """Return a trajectory with its group, its final observation and its parent.
-
-    Raises:
-        NotFound: the trajectory is not in the store.
-        StepCorrupt: its content was altered.
-        Pruned: retention removed its content.
-    """
-    with database.read() as conn:
-        group = queries.group_of(conn, trajectory_id)
-    trajectory = queries.load_trajectory(database, trajectory_id)
-    parent = _parent(database, trajectory.branched_from) if trajectory.branched_from else None
-    return Stored(group, trajectory, queries.final_observation(database, trajectory_id), parent)
-
-
-def _parent(database: Database, trajectory_id: str) -> Trajectory | None:
-    try:
-        return queries.load_trajectory(database, trajectory_id)
-    except Pruned:
-        return None
-
-
-def answered(trajectory: Trajectory) -> Sequence[Step]:
-    """Return the steps whose action the environment answered: all but a last one on which it failed."""
-    return [step for step in trajectory.steps if not step.failed]
-
-
-def not_executable(trajectory: Trajectory, env_id: str) -> str:
-    """Return why a trajectory cannot be re-executed; empty if it can."""
-    if trajectory.status is Status.RUNNING:
-        return "it is still running"
-    if not answered(trajectory):
-        turn = "in" if trajectory.steps else "before"
-        return f"nothing to re-execute: the episode ended as {trajectory.status} {turn} its first step"
-    if not trajectory.deterministic:
-        return f"{env_id} does not declare itself deterministic"
-    return ""
-
-
-def upgrade_of(task: Task, trajectory: Trajectory, env_thread: EnvThread) -> str:
-    """Return how the installed environment differs from the one that played; empty if it does not."""
-    package = str(trajectory.extras.get(ENV_PACKAGE, ""))
-    pairs = [(package, env_thread.package)] if package else []
-    pairs.append((f"{task.env_id} version {task.env_version}", f"{task.env_id} version {env_version(task.env_id)}"))
-    return "; ".join(f"played with {then}, replayed with {now or 'no package'}" for then, now in pairs if then != now)
-
-
-async def texts_of(env_thread: EnvThread, stored: str | None, result: StepResult, *, has_images: bool) -> Texts:
-    """Return the stored text of an observation and the new one, as the environment normalizes them.
-
-    Args:
-        stored: None if the store has no text of this observation.
-        has_images: whether the stored observation is more than this text.
-    """
-    if stored is None or has_images or result.images:
-        return Texts(result.text if stored is None else stored, result.text, None)
-
-    def normalized(env: TurnEnv) -> Texts:
-        digest, text = observation_hash(env, stored), parts(env.normalize(stored))[0]
-        return Texts(text, text if digest == result.hash else parts(env.normalize(result.text))[0], digest)
-
-    return await env_thread.run("normalize", normalized, CALL_TIMEOUT_S)
+    return Report(trajectory.id, True, _with(upgrade, _matching(trajectory)), steps, upgrade), used
 
 
 async def _execute(env_thread: EnvThread, stored: Stored) -> tuple[list[StepVerdict], dict[str, Any]]:
@@ -217,9 +181,9 @@ def _matching(trajectory: Trajectory) -> str:
     return message
 
 
-def _differing(trajectory_id: str, message: str, steps: list[StepVerdict], upgrade: str = "") -> ReplayReport:
+def _differing(trajectory_id: str, message: str, steps: list[StepVerdict], upgrade: str = "") -> Report:
     first = next(one.index for one in steps if not one.matches)
-    return ReplayReport(trajectory_id, False, message, steps, upgrade, first if first >= 0 else None)
+    return Report(trajectory_id, False, message, steps, upgrade, first if first >= 0 else None)
 
 
 def _with(upgrade: str, message: str) -> str:
