@@ -7,9 +7,9 @@ from pathlib import Path
 
 from ..envs.runner.observations import instructions
 from ..envs.runner.once import call_once
+from ..envs.tasks import env_key
 from ..errors import TurnwiseError
 from ..records import Group, ScoredGroup, Trajectory
-from .rollout.group_runner import env_key
 from .tokens.external import context_tokens, with_messages
 from .tokens.renderer import Renderer
 from .tokens.renderers import load_renderer

@@ -7,12 +7,12 @@ from ..envs.errors import UnknownEnvironment
 from ..envs.runner.observations import instructions
 from ..envs.runner.once import call_once
 from ..envs.semi_online.expert import Expert
+from ..envs.tasks import env_key
 from ..errors import TurnwiseError
 from ..records import SUCCESS_RETURN, Source, Status, Task, is_success
 from ..store import queries
 from ..store.database import Database
 from .reexecution.stored import Stored, load
-from .rollout.group_runner import env_key
 
 PAGE = 500
 

@@ -70,3 +70,13 @@ def make_task(env_id: str, seed: int, split: str = "train", options: Mapping[str
     version = env_version(env_id)
     chosen = dict(options or {})
     return Task(task_id(env_id, version, seed, split, chosen), env_id, version, seed, split, chosen)
+
+
+def env_key(task: Task) -> str:
+    """Return the key under which the task's environment is reused: its id and options."""
+    return env_key_of(task.env_id, task.options)
+
+
+def env_key_of(env_id: str, options: Mapping[str, object]) -> str:
+    """Return the key of an environment id with options."""
+    return f"{env_id} {json.dumps(dict(options), sort_keys=True)}" if options else env_id

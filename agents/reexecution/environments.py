@@ -11,8 +11,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from ...envs.runner.env_thread import EnvThread
+from ...envs.tasks import env_key
 from ...records import Task
-from ..rollout.group_runner import env_key
 
 CALL_TIMEOUT_S = 60.0
 """Timeout of each call to the environment."""

@@ -12,7 +12,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
@@ -20,6 +19,7 @@ from time import monotonic
 
 from ...envs.errors import EnvError
 from ...envs.runner.env_thread import EnvThread
+from ...envs.tasks import env_key
 from ...records import COUNTED_STATUSES, SCORED_STATUSES, Group, Outcome, Source, Status, Task, Trajectory
 from ...store.writing.client import StoreClient
 from ...store.writing.trajectory_writer import TrajectoryWriter
@@ -242,13 +242,3 @@ async def _results(running: RunningGroup) -> list[Outcome]:
         await asyncio.gather(*tasks, return_exceptions=True)
         raise
     return [one.task.result() for one in running.members.values() if one.task]
-
-
-def env_key(task: Task) -> str:
-    """Return the key under which the task's environment is reused: its id and options."""
-    return env_key_of(task.env_id, task.options)
-
-
-def env_key_of(env_id: str, options: Mapping[str, object]) -> str:
-    """Return the key of an environment id with options."""
-    return f"{env_id} {json.dumps(dict(options), sort_keys=True)}" if options else env_id

@@ -17,7 +17,6 @@ from ...agents.model_folder import loading_allowance_s
 from ...agents.placement import lost_actor, nodes_of_actors, on_node
 from ...agents.players.policy import policy_player
 from ...agents.players.thinking import thinking_player
-from ...agents.rollout.group_runner import env_key_of
 from ...agents.rollout.worker import PolicyPlayerFactory, RolloutWorker, WorkerSpec
 from ...agents.store_actor import StoreActor, nearest_writer, send_to
 from ...envs.sandboxes import (
@@ -27,6 +26,7 @@ from ...envs.sandboxes import (
     node_memories_mib,
     sandbox_memory_mib,
 )
+from ...envs.tasks import env_key_of
 from ...errors import TurnwiseError
 from ...logs import LogFolder
 from ...store.database import Database

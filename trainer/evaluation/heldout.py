@@ -5,8 +5,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ...agents.errors import FIRST_OBSERVATION
-from ...agents.rollout.group_runner import env_key, env_key_of
-from ...envs.tasks import make_task
+from ...envs.tasks import env_key, env_key_of, make_task
 from ...errors import TurnwiseError
 from ...rates import is_counted, success_rate
 from ...records import SCORED_STATUSES, Outcome, Task, is_success

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from time import monotonic
 from uuid import uuid4
 
-from ...agents.rollout.group_runner import env_key
+from ...envs.tasks import env_key
 from ...errors import TurnwiseError
 from ...rates import is_counted
 from ...records import SCORED_STATUSES, Outcome, Task

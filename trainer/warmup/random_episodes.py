@@ -20,10 +20,10 @@ from queue import Empty, Full, Queue
 from random import Random
 from time import monotonic
 
-from ...agents.rollout.group_runner import env_key_of
 from ...envs.base import TurnEnv
 from ...envs.registry import make
 from ...envs.runner.environment_code import environment_code
+from ...envs.tasks import env_key_of
 from ...errors import TurnwiseError
 from ..config.sections import EnvironmentConfig
 from ..learner.sft import SftExample

@@ -205,9 +205,9 @@ def _episodes(
 
 def _system_prompts() -> Callable[[Group], str]:
     """Return a function that reads the instructions of a group's environment, once per environment and options."""
-    from ....agents.rollout.group_runner import env_key
     from ....envs.runner.observations import instructions
     from ....envs.runner.once import call_once
+    from ....envs.tasks import env_key
 
     prompts: dict[str, str] = {}
 

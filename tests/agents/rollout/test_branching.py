@@ -15,13 +15,13 @@ from turnwise.agents.players.policy import policy_player
 from turnwise.agents.reexecution.reexecute import reexecute
 from turnwise.agents.rollout.assignment import Assignment
 from turnwise.agents.rollout.control import Branch, Close, Controller, Decision, Drop, GroupView
-from turnwise.agents.rollout.group_runner import GroupRunner, env_key
+from turnwise.agents.rollout.group_runner import GroupRunner
 from turnwise.agents.rollout.timeouts import Timeouts
 from turnwise.agents.tiny_model import new_model
 from turnwise.agents.tokens.renderer import Renderer
 from turnwise.agents.tokens.renderers import load_renderer
 from turnwise.envs.runner.env_thread import EnvThread
-from turnwise.envs.tasks import make_task
+from turnwise.envs.tasks import env_key, make_task
 from turnwise.envs.tiny.text import TextSiteEnv
 from turnwise.envs.tiny.text_tasks import VOCABULARY
 from turnwise.errors import TurnwiseError

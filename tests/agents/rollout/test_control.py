@@ -10,11 +10,10 @@ import pytest
 from turnwise.agents.errors import EngineFailed
 from turnwise.agents.rollout.assignment import Assignment
 from turnwise.agents.rollout.control import LOSS_WEIGHT, Branch, Close, Decision, Drop, GroupView, Stop, Weigh
-from turnwise.agents.rollout.group_runner import env_key
 from turnwise.agents.rollout.running_group import DROPPED, RunningGroup
 from turnwise.envs.runner.call_thread import abandoned_threads
 from turnwise.envs.runner.env_thread import EnvThread
-from turnwise.envs.tasks import make_task
+from turnwise.envs.tasks import env_key, make_task
 from turnwise.errors import TurnwiseError
 from turnwise.records import Horizon, Status, Trajectory
 from turnwise.store.queries import load_trajectory

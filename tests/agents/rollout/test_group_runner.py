@@ -8,12 +8,11 @@ from pathlib import Path
 import pytest
 from turnwise.agents.errors import EngineFailed
 from turnwise.agents.rollout.assignment import Assignment
-from turnwise.agents.rollout.group_runner import env_key
 from turnwise.agents.rollout.timeouts import Timeouts
 from turnwise.envs.errors import EnvironmentFailed
 from turnwise.envs.runner.call_thread import abandoned_threads
 from turnwise.envs.runner.env_thread import EnvThread
-from turnwise.envs.tasks import make_task
+from turnwise.envs.tasks import env_key, make_task
 from turnwise.errors import TurnwiseError
 from turnwise.records import Status, Trajectory
 from turnwise.store.errors import NotFound

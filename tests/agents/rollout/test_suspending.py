@@ -23,14 +23,14 @@ from turnwise.agents.rollout.control import (
     Stop,
     Suspend,
 )
-from turnwise.agents.rollout.group_runner import GroupRunner, env_key
+from turnwise.agents.rollout.group_runner import GroupRunner
 from turnwise.agents.rollout.progress import BranchPoint
 from turnwise.agents.rollout.running_group import DROPPED
 from turnwise.agents.tiny_model import new_model
 from turnwise.agents.tokens.renderer import Renderer
 from turnwise.agents.tokens.renderers import load_renderer
 from turnwise.envs.runner.env_thread import EnvThread
-from turnwise.envs.tasks import make_task
+from turnwise.envs.tasks import env_key, make_task
 from turnwise.envs.tiny.text import TextSiteEnv
 from turnwise.envs.tiny.text_tasks import VOCABULARY
 from turnwise.errors import TurnwiseError

@@ -9,8 +9,8 @@ from typing import Any, cast
 
 import pytest
 from pydantic import PrivateAttr
-from turnwise.agents.rollout.group_runner import env_key
 from turnwise.envs.runner.env_thread import EnvThread
+from turnwise.envs.tasks import env_key
 from turnwise.errors import TurnwiseError
 from turnwise.records import ScoredGroup, Status, Trajectory
 from turnwise.tests.agents.players import QUICK, Respond, Script, Stage, on_stage, oracle, site

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field, PrivateAttr
 
-from ....agents.rollout.group_runner import env_key
+from ....envs.tasks import env_key
 from ....errors import TurnwiseError
 from ....records import SUCCESS_RETURN, ScoredGroup, Source
 from ..groups import successes

@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import Field, PrivateAttr
 
-from .....agents.rollout.group_runner import env_key, env_key_of
+from .....envs.tasks import env_key, env_key_of
 from .....records import ScoredGroup, Task
 from .base import TaskSampler, WeightedEnvironment
 
