@@ -2,23 +2,20 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
-from turnwise.agents.players.policy import policy_player
 from turnwise.agents.reexecution.continuation import BranchRefused, check_branch, continue_from
 from turnwise.agents.reexecution.reexecute import reexecute
 from turnwise.agents.reexecution.stored import Stored, load
 from turnwise.agents.tiny_model import new_model
 from turnwise.agents.tokens.renderer import Renderer
 from turnwise.agents.tokens.renderers import load_renderer
-from turnwise.envs.runner.env_thread import EnvThread
 from turnwise.envs.tiny.text_tasks import VOCABULARY
-from turnwise.records import Group, Outcome, Source, Status, Trajectory
+from turnwise.records import Outcome, Source, Status, Trajectory
 from turnwise.store.queries import load_trajectory
 from turnwise.store.writing.client import StoreClient
 from turnwise.tests.agents.players import QUICK, Stage, group, on_stage, oracle, site
-from turnwise.tests.agents.rollout.test_branching import Sampler
+from turnwise.tests.agents.sampled_groups import Sampler, sampled_by
 from turnwise.trainer.learner.samples import samples
 
 AT = 1
@@ -33,13 +30,9 @@ async def continued(stage: Stage, chat: Renderer, stored: Stored, sampler: Sampl
     """Play the stored episode on from step ``AT``, as the only member of the group ``b``."""
     of = group(stored.group.task, name="b")
     await stage.store().open_group(of)
-    client: Any = sampler
-
-    def player(env_thread: EnvThread, group: Group, trajectory: Trajectory) -> Any:
-        return policy_player(client, chat, env_thread, group, trajectory, 5.0)
 
     record = Trajectory("b-0", "r", "b", 0, 0, branched_from="g-0", branched_at=AT)
-    return await continue_from(stored, AT, of, record, player, StoreClient(stage.send), QUICK)
+    return await continue_from(stored, AT, of, record, sampled_by(sampler, chat), StoreClient(stage.send), QUICK)
 
 
 def test_the_policy_reads_the_turns_before_the_branch_and_is_trained_on_its_own(tmp_path: Path, chat: Renderer) -> None:

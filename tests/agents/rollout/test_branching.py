@@ -4,93 +4,32 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from random import Random
 from time import sleep
 from typing import Any
 
 import pytest
 from turnwise.agents.engine.request import Completion
 from turnwise.agents.errors import EngineFailed
-from turnwise.agents.players.policy import policy_player
 from turnwise.agents.reexecution.reexecute import reexecute
-from turnwise.agents.rollout.assignment import Assignment
-from turnwise.agents.rollout.control import Branch, Close, Controller, Decision, Drop, GroupView
-from turnwise.agents.rollout.group_runner import GroupRunner
-from turnwise.agents.rollout.timeouts import Timeouts
+from turnwise.agents.rollout.control import Branch, Close, Decision, Drop, GroupView
 from turnwise.agents.tiny_model import new_model
 from turnwise.agents.tokens.renderer import Renderer
 from turnwise.agents.tokens.renderers import load_renderer
-from turnwise.envs.runner.env_thread import EnvThread
 from turnwise.envs.tasks import env_key, make_task
 from turnwise.envs.tiny.text import TextSiteEnv
 from turnwise.envs.tiny.text_tasks import VOCABULARY
 from turnwise.errors import TurnwiseError
-from turnwise.records import Group, Horizon, Outcome, Status, Task, Trajectory
+from turnwise.records import Status, Task
 from turnwise.store.queries import load_trajectory
-from turnwise.store.writing.client import StoreClient
 from turnwise.tests.agents.players import QUICK, Stage, group, on_stage, site
-from turnwise.tests.agents.rollout.test_control import Decides
+from turnwise.tests.agents.sampled_groups import LONG, Decides, Sampler, played, twice_after_two_turns
 from turnwise.tests.agents.worlds import CLOCK
 from turnwise.trainer.learner.samples import samples
-
-LONG = Horizon(max_turns=5, max_tokens_per_turn=3, max_tokens_per_episode=64, max_context=512)
-
-
-class Sampler:
-    """Replaces the engine: samples words by a random stream per session, and keeps every prompt and token."""
-
-    def __init__(self, stop: int) -> None:
-        self.stop = stop
-        self.streams: dict[str, Random] = {}
-        self.requests: dict[str, list[tuple[list[int], list[int]]]] = {}
-
-    async def generate(self, session: str, prompt: list[int], max_tokens: int, timeout_s: float) -> Completion:
-        stream = self.streams.setdefault(session, Random(session))
-        tokens = [stream.randrange(20, 60) for _ in range(max_tokens - 1)] + [self.stop]
-        self.requests.setdefault(session, []).append((prompt, tokens))
-        return Completion(tokens, [-stream.random() for _ in tokens], [0] * len(tokens), "stop")
-
-    def release(self, session: str) -> None:
-        pass
-
-    @property
-    def sampled_tokens(self) -> int:
-        return sum(len(tokens) for turns in self.requests.values() for _, tokens in turns)
 
 
 @pytest.fixture(scope="module")
 def chat(tmp_path_factory: pytest.TempPathFactory) -> Renderer:
     return load_renderer(new_model(tmp_path_factory.mktemp("model"), VOCABULARY, hidden=16, layers=1, heads=2))
-
-
-async def played(
-    stage: Stage, chat: Renderer, of: Group, controller: Controller, client: Any = None, timeouts: Timeouts = QUICK
-) -> tuple[list[Outcome], Any, Controller]:
-    """Play a group of policy players over a sampler; return the outcomes, the sampler and the controller."""
-    client = client or Sampler(chat.stop_tokens[0])
-    store = await stage.begin()
-    await store.open_group(of)
-
-    def player(owner: EnvThread, group: Group, trajectory: Trajectory) -> Any:
-        return policy_player(client, chat, owner, group, trajectory, 5.0)
-
-    runner = GroupRunner(StoreClient(stage.send), player, timeouts, stage.concurrency)
-    try:
-        return await runner.play(Assignment.whole(of, controller)), client, controller
-    finally:
-        await runner.close()
-
-
-def twice_after_two_turns(view: GroupView) -> Sequence[Decision]:
-    """Branch member 0 into two children after its second turn, and each child of it once after four turns."""
-    latest = view.latest
-    if not latest.running:
-        return []
-    if latest.member == 0 and len(latest.turns) == 2:
-        return [Branch(0, 2)]
-    if latest.parent == 0 and len(latest.turns) == 4:
-        return [Branch(latest.member, 1)]
-    return []
 
 
 def test_children_continue_their_parent_and_share_its_prefix_once(tmp_path: Path, chat: Renderer) -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
@@ -18,25 +17,10 @@ from turnwise.errors import TurnwiseError
 from turnwise.records import Horizon, Status, Trajectory
 from turnwise.store.queries import load_trajectory
 from turnwise.tests.agents.players import Respond, Stage, always, group, on_stage, oracle, site
+from turnwise.tests.agents.sampled_groups import Decides
 from turnwise.tests.envs.faulty import FAULTY, HANG
 
 SHORT = Horizon(3, 8, 64, 512)
-
-
-@dataclass
-class Decides:
-    """Decides by a function, and keeps every view."""
-
-    choose: Callable[[GroupView], Sequence[Decision]]
-    views: list[GroupView] = field(default_factory=list)
-    passive: bool = False
-
-    def members(self, size: int) -> int:
-        return size
-
-    def decide(self, view: GroupView, stream: Random) -> Sequence[Decision]:
-        self.views.append(view)
-        return self.choose(view)
 
 
 @pytest.mark.parametrize(

@@ -16,13 +16,12 @@ from turnwise.agents.rollout.worker import PolicyPlayerFactory
 from turnwise.agents.tiny_model import new_model
 from turnwise.agents.tokens.renderer import Renderer
 from turnwise.agents.tokens.renderers import load_renderer
-from turnwise.envs.runner.env_thread import EnvThread
 from turnwise.envs.semi_online.expert import without_thought
 from turnwise.envs.tasks import make_task
-from turnwise.records import Group, GroupState, PolicyVersion, ScoredGroup, Source, Status, Trajectory
+from turnwise.records import Group, GroupState, PolicyVersion, ScoredGroup, Source, Status
 from turnwise.store.writing.client import StoreClient
 from turnwise.tests.agents.players import QUICK, Stage, group, on_stage
-from turnwise.tests.agents.rollout.test_branching import Sampler
+from turnwise.tests.agents.sampled_groups import Sampler, sampled_by
 from turnwise.tests.envs.semi_online.experts import FIRST, experts_file
 from turnwise.trainer.algorithms.advantages.ui_s1 import UIS1, mismatches
 from turnwise.trainer.algorithms.losses.base import SOURCES
@@ -47,14 +46,9 @@ async def played(
 ) -> tuple[Group, Sampler]:
     """Play a group of policy players, which sample random words by default; return the stored group and the sampler."""
     sampler = sampler or Sampler(chat.stop_tokens[0])
-    client: Any = sampler
-
-    def player(owner: EnvThread, group: Group, trajectory: Trajectory) -> Any:
-        return create(client, chat, owner, group, trajectory, 5.0)
-
     store = await stage.begin()
     await store.open_group(of)
-    runner = GroupRunner(StoreClient(stage.send), player, QUICK, stage.concurrency)
+    runner = GroupRunner(StoreClient(stage.send), sampled_by(sampler, chat, create), QUICK, stage.concurrency)
     outcomes = await runner.play(Assignment.whole(of))
     await runner.close()
     assert [one.status for one in outcomes] == [Status.COMPLETED] * of.size

@@ -4,12 +4,10 @@ import pickle
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import pytest
 from turnwise.agents.engine.request import Completion
 from turnwise.agents.errors import EngineFailed
-from turnwise.agents.players.policy import policy_player
 from turnwise.agents.reexecution.reexecute import reexecute
 from turnwise.agents.rollout.assignment import Assignment
 from turnwise.agents.rollout.control import (
@@ -29,17 +27,15 @@ from turnwise.agents.rollout.running_group import DROPPED
 from turnwise.agents.tiny_model import new_model
 from turnwise.agents.tokens.renderer import Renderer
 from turnwise.agents.tokens.renderers import load_renderer
-from turnwise.envs.runner.env_thread import EnvThread
 from turnwise.envs.tasks import env_key, make_task
 from turnwise.envs.tiny.text import TextSiteEnv
 from turnwise.envs.tiny.text_tasks import VOCABULARY
 from turnwise.errors import TurnwiseError
-from turnwise.records import SCORED_STATUSES, Group, Outcome, Status, Trajectory
+from turnwise.records import SCORED_STATUSES, Group, Outcome, Status
 from turnwise.store.queries import accounting, failed_for_good, load_trajectory
 from turnwise.store.writing.client import StoreClient
 from turnwise.tests.agents.players import QUICK, Stage, group, on_stage, site
-from turnwise.tests.agents.rollout.test_branching import LONG, Sampler
-from turnwise.tests.agents.rollout.test_control import Decides
+from turnwise.tests.agents.sampled_groups import LONG, Decides, Sampler, sampled_by
 from turnwise.tests.agents.worlds import CLOCK
 from turnwise.trainer.learner.samples import samples
 
@@ -71,12 +67,10 @@ class Play:
     async def __call__(
         self, of: Group, controller: Controller | None, starts: Mapping[int, BranchPoint] | None = None
     ) -> list[Outcome]:
-        def player(owner: EnvThread, group: Group, trajectory: Trajectory) -> Any:
-            client: Any = self.client
-            return policy_player(client, self.chat, owner, group, trajectory, 5.0)
-
         await (await self.stage.begin()).open_group(of)
-        runner = GroupRunner(StoreClient(self.stage.send), player, QUICK, self.stage.concurrency)
+        runner = GroupRunner(
+            StoreClient(self.stage.send), sampled_by(self.client, self.chat), QUICK, self.stage.concurrency
+        )
         try:
             members = [(member, 0) for member in range(of.size)]
             return await runner.play(Assignment(of, members, controller, starts=starts or {}))

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,13 +14,11 @@ from turnwise.agents.rollout.group_runner import GroupRunner
 from turnwise.agents.tiny_model import new_model
 from turnwise.agents.tokens.renderer import Renderer
 from turnwise.agents.tokens.renderers import load_renderer
-from turnwise.envs.runner.env_thread import EnvThread
 from turnwise.envs.tiny.text_tasks import VOCABULARY
 from turnwise.records import Group, GroupState, Horizon, Outcome, Role, Status, Trajectory
 from turnwise.store.writing.client import StoreClient
 from turnwise.tests.agents.players import QUICK, Stage, group, on_stage, site
-from turnwise.tests.agents.rollout.test_branching import Sampler, twice_after_two_turns
-from turnwise.tests.agents.rollout.test_control import Decides
+from turnwise.tests.agents.sampled_groups import Decides, Sampler, sampled_by, twice_after_two_turns
 from turnwise.trainer.algorithms.groups import sampled_tokens
 from turnwise.trainer.cluster.actors import player_factory
 from turnwise.trainer.config.sections import RolloutConfig
@@ -54,14 +51,9 @@ async def played(
 ) -> tuple[Sequence[Outcome], Sequence[Trajectory], Timed]:
     """Play a group of players with thoughts; return the outcomes, the stored trajectories and the sampler."""
     client = Timed(chat.stop_tokens[0])
-    sampler: Any = client
-
-    def player(owner: EnvThread, group: Group, trajectory: Trajectory) -> Any:
-        return FACTORY(sampler, chat, owner, group, trajectory, 5.0)
-
     store = await stage.begin()
     await store.open_group(of)
-    runner = GroupRunner(StoreClient(stage.send), player, QUICK, stage.concurrency)
+    runner = GroupRunner(StoreClient(stage.send), sampled_by(client, chat, FACTORY), QUICK, stage.concurrency)
     outcomes = await runner.play(Assignment.whole(of, controller))
     await runner.close()
     await store.close_group(of.id, GroupState.READY)

@@ -19,8 +19,7 @@ from turnwise.records import NO_VERSION, Message, Role, Source, Status
 from turnwise.store.queries import load_trajectory
 from turnwise.store.writing.client import StoreClient
 from turnwise.tests.agents.players import HORIZON, Stage, group, on_stage
-from turnwise.tests.agents.rollout.test_branching import twice_after_two_turns
-from turnwise.tests.agents.rollout.test_control import Decides
+from turnwise.tests.agents.sampled_groups import Decides, twice_after_two_turns
 
 SLOW = Timeouts(reset_s=30.0, step_s=10.0, turn_s=10.0, group_s=60.0)
 PUTS = ("put call plus", "put call minus", "put value 12")

@@ -18,7 +18,7 @@ from turnwise.envs.tiny.text_tasks import VOCABULARY
 from turnwise.records import Group, GroupState, Outcome, PolicyVersion, Status, Trajectory
 from turnwise.store.queries import accounting, failed_for_good, failure_counts
 from turnwise.tests.agents.players import Respond, Script, Stage, group, on_stage, oracle, site
-from turnwise.tests.agents.rollout.test_branching import LONG, played
+from turnwise.tests.agents.sampled_groups import LONG, played
 from turnwise.tests.trainer.playing import InProcess
 from turnwise.trainer.algorithms.advantages.base import AdvantageEstimator
 from turnwise.trainer.algorithms.losses.base import PolicyLoss

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from turnwise.agents.errors import PolicyFailed
-from turnwise.agents.players.policy import policy_player
 from turnwise.agents.rollout.assignment import Assignment
 from turnwise.agents.rollout.group_runner import MAX_RETRIES, GroupRunner
 from turnwise.agents.rollout.running_group import DROPPED
@@ -23,8 +22,7 @@ from turnwise.store.writing.client import StoreClient
 from turnwise.store.writing.commit_queue import Answer, TimedWrite
 from turnwise.store.writing.trajectory_writer import TrajectoryWriter
 from turnwise.tests.agents.players import QUICK, Respond, Stage, always, group, on_stage, oracle, site
-from turnwise.tests.agents.rollout.test_branching import LONG, Sampler
-from turnwise.tests.agents.rollout.test_control import Decides
+from turnwise.tests.agents.sampled_groups import LONG, Decides, Sampler, sampled_by
 from turnwise.tests.trainer.playing import InProcess
 from turnwise.trainer.algorithms.rollout_control.april import OverProvision
 from turnwise.trainer.algorithms.rollout_control.turn_tree import TurnTree
@@ -300,13 +298,10 @@ def test_a_second_stage_begins_after_the_branches_of_the_first(tmp_path: Path) -
     chat = load_renderer(new_model(tmp_path / "model", VOCABULARY, hidden=16, layers=1, heads=2))
     client: Any = Sampler(chat.stop_tokens[0])
 
-    def player(owner: EnvThread, of: Group, trajectory: Trajectory) -> Any:
-        return policy_player(client, chat, owner, of, trajectory, 5.0)
-
     async def scenario(stage: Stage) -> None:
         of, store = group(site("find"), 2, LONG), await stage.begin()
         await store.open_group(of)
-        runner = GroupRunner(StoreClient(stage.send), player, QUICK, {})
+        runner = GroupRunner(StoreClient(stage.send), sampled_by(client, chat), QUICK, {})
         pool: Any = InProcess(runner)
         outcomes = await play_group(pool, store, of, 20.0, TurnTree(budget=3, alpha=1.0, beta=0.0), grown_by_two)
         await runner.close()

@@ -9,21 +9,19 @@ from typing import Any
 
 import pytest
 from turnwise.agents.engine.request import Completion
-from turnwise.agents.players.policy import policy_player
 from turnwise.agents.rollout.control import CONTINUES
 from turnwise.agents.rollout.group_runner import GroupRunner
 from turnwise.agents.rollout.progress import BranchPoint, Progress
 from turnwise.agents.tiny_model import new_model
 from turnwise.agents.tokens.renderers import load_renderer
-from turnwise.envs.runner.env_thread import EnvThread
 from turnwise.envs.runner.step_result import StepResult
 from turnwise.envs.tasks import make_task
 from turnwise.envs.tiny.text_tasks import VOCABULARY
-from turnwise.records import Group, GroupState, Trajectory
+from turnwise.records import Group, GroupState
 from turnwise.store.queries import accounting
 from turnwise.store.writing.client import StoreClient
 from turnwise.tests.agents.players import QUICK, SITE, Stage, group, on_stage
-from turnwise.tests.agents.rollout.test_branching import LONG, Sampler
+from turnwise.tests.agents.sampled_groups import LONG, Sampler, sampled_by
 from turnwise.tests.trainer.playing import InProcess, dispatcher
 from turnwise.trainer.algorithms.random_streams import Streams
 from turnwise.trainer.config.loading import parse_config
@@ -131,12 +129,9 @@ def test_april_continues_the_episodes_of_a_closed_group(tmp_path: Path, recycle:
     chat = load_renderer(new_model(tmp_path / "model", VOCABULARY, hidden=16, layers=1, heads=2))
     client: Any = Uneven(chat.stop_tokens[0])
 
-    def player(owner: EnvThread, of: Group, trajectory: Trajectory) -> Any:
-        return policy_player(client, chat, owner, of, trajectory, 5.0)
-
     async def play(stage: Stage) -> Sequence[Group]:
         store = await stage.begin()
-        runner = GroupRunner(StoreClient(stage.send), player, QUICK, {})
+        runner = GroupRunner(StoreClient(stage.send), sampled_by(client, chat), QUICK, {})
         rollouts = dispatcher(stage, parse_config(recycling(recycle)), Streams(0), InProcess(runner))
         rollouts.paused = False
         await rollouts.fill()

@@ -12,8 +12,7 @@ from turnwise.agents.tokens.renderers import load_renderer
 from turnwise.envs.tiny.text_tasks import VOCABULARY
 from turnwise.records import Group, PolicyVersion, ScoredGroup
 from turnwise.tests.agents.players import Stage, group, on_stage, site
-from turnwise.tests.agents.rollout.test_branching import LONG, played, twice_after_two_turns
-from turnwise.tests.agents.rollout.test_control import Decides
+from turnwise.tests.agents.sampled_groups import LONG, Decides, played, twice_after_two_turns
 from turnwise.trainer.algorithms.advantages.tree import TreeCredit
 from turnwise.trainer.algorithms.groups import PerTurn, Shaped
 from turnwise.trainer.algorithms.losses.base import PolicyLoss
