@@ -2,10 +2,11 @@
 
 ``env`` is the environment; ``splits`` holds instances, templates or sites out; ``worlds/`` draws the initial data,
 ``tasks/`` the goals; ``database`` opens a database of the sandbox, and ``state`` compares it. ``server/`` holds the
-apps themselves, which the image ``web`` contains: ``python3 -I start.py SITE PORT DATABASE WORLD.json`` serves one.
+apps themselves, which the image ``web`` contains; ``server.serve.main`` serves one.
 
 Invariant: the expected state and the answer never enter the sandbox. The database is one file, complete after each
 response, and is only ever read here, as a file that may hold anything.
 
-To add an app: a package in ``server/``, a module in ``worlds/`` and one in ``tasks/``, listed in ``tasks/catalog.py``.
+To add an app: a package in ``server/`` with its site, schema and templates, a module in ``worlds/`` and one in
+``tasks/``, listed in ``tasks/catalog.py``.
 """

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ....sandbox.images.reference import PROGRAMS_FOLDER
 from ...base import Info, Obs
+from ...computer.driver_client import main_command
 from ...computer.elements import Node
 from ...computer.env import ObservationMode
 from ...splits import TemplateChoice
@@ -28,8 +28,6 @@ from .tasks.template import Act, AppTask
 
 DATABASE = "site.db"
 WORLD = "world.json"
-APPS_FOLDER = f"{PROGRAMS_FOLDER}/apps"
-"""The apps in the sandbox's image."""
 
 
 class WebAppsEnv(CustomSiteEnv):
@@ -64,7 +62,7 @@ class WebAppsEnv(CustomSiteEnv):
 
     def server_command(self) -> str:
         """Return the command that serves the task's app."""
-        return f"python3 -I {APPS_FOLDER}/start.py {self.app_task.site} {PORT} {DATABASE} {WORLD}"
+        return main_command("apps.serve", self.app_task.site, str(PORT), DATABASE, WORLD)
 
     @property
     def app_task(self) -> AppTask:

@@ -21,16 +21,23 @@ MAX_REFERENCES = 8
 """Longest chain of references between new rows that is compared; the rest compares by id."""
 
 
-class World:
-    """The initial data of an app, as ``worlds/`` makes it, with queries."""
+class TableRows:
+    """Tables with queries."""
 
-    def __init__(self, data: Mapping[str, Any]) -> None:
-        self.tables: Tables = data["tables"]
-        self.today: str = data["today"]
+    def __init__(self, tables: Tables) -> None:
+        self.tables = tables
 
-    def rows(self, table: str, **where: Any) -> list[Row]:
+    def find(self, table: str, /, **where: Any) -> list[Row]:
         """Return the rows with these values, in the table's order."""
         return [row for row in self.tables[table] if all(row[name] == value for name, value in where.items())]
+
+
+class World(TableRows):
+    """The initial data of an app, as ``worlds/`` makes it."""
+
+    def __init__(self, data: Mapping[str, Any]) -> None:
+        super().__init__(data["tables"])
+        self.today: str = data["today"]
 
     def row(self, table: str, **where: Any) -> Row:
         """Return the only row with these values.
@@ -38,7 +45,7 @@ class World:
         Raises:
             NoInstance: there is none, or more than one.
         """
-        found = self.rows(table, **where)
+        found = self.find(table, **where)
         if len(found) != 1:
             raise NoInstance
         return found[0]
@@ -48,13 +55,10 @@ class World:
         return ExpectedState({table: [dict(row) for row in rows] for table, rows in self.tables.items()})
 
 
-class ExpectedState:
+class ExpectedState(TableRows):
     """The expected tables at the end of a task: the initial ones with the requested change."""
 
-    def __init__(self, tables: Tables) -> None:
-        self.tables = tables
-
-    def add(self, table: str, **row: Any) -> int:
+    def add(self, table: str, /, **row: Any) -> int:
         """Add a row and return its id; a table without ids returns 0."""
         rows = self.tables[table]
         if rows and "id" not in rows[0]:
@@ -69,20 +73,17 @@ class ExpectedState:
         if row not in self.tables[table]:
             self.tables[table].append(row)
 
-    def edit(self, table: str, where: Mapping[str, Any], **values: Any) -> "ExpectedState":
+    def edit(self, table: str, where: Mapping[str, Any], /, **values: Any) -> "ExpectedState":
         """Set values in every row that matches ``where``."""
-        for row in self._matching(table, where):
+        for row in self.find(table, **where):
             row.update(values)
         return self
 
-    def remove(self, table: str, **where: Any) -> "ExpectedState":
+    def remove(self, table: str, /, **where: Any) -> "ExpectedState":
         """Remove every row that matches ``where``."""
-        removed = self._matching(table, where)
+        removed = self.find(table, **where)
         self.tables[table] = [row for row in self.tables[table] if row not in removed]
         return self
-
-    def _matching(self, table: str, where: Mapping[str, Any]) -> list[Row]:
-        return [row for row in self.tables[table] if all(row[name] == value for name, value in where.items())]
 
 
 def read(connection: sqlite3.Connection) -> tuple[Tables, References]:

@@ -8,7 +8,10 @@ Row = sqlite3.Row
 
 
 class Data:
-    """One SQLite file, used under the site's lock; ``finish`` commits or rolls back the changes of a request."""
+    """One SQLite file, used under the site's lock; ``finish`` commits or rolls back the changes of a request.
+
+    The methods that change it, and ``find``, are those of ``changes.Tables``.
+    """
 
     def __init__(self, path: str, schema: str) -> None:
         self._connection = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
@@ -26,9 +29,7 @@ class Data:
         self._connection.execute("PRAGMA defer_foreign_keys = ON")
         for table, rows in tables.items():
             for row in rows:
-                columns, marks = ", ".join(row), ", ".join("?" * len(row))
-                statement = f"INSERT INTO {table} ({columns}) VALUES ({marks})"
-                self._connection.execute(statement, tuple(row.values()))
+                self.add(table, **row)
         self._connection.execute("COMMIT")
 
     def rows(self, sql: str, *values: Any) -> list[Row]:
@@ -45,11 +46,31 @@ class Data:
         found = self.row(sql, *values)
         return None if found is None else found[0]
 
-    def run(self, sql: str, *values: Any) -> int:
-        """Execute a change and return the id of the last inserted row."""
+    def find(self, table: str, /, **where: Any) -> list[Row]:
+        """Return the rows of a table with these values."""
+        return self.rows(f"SELECT * FROM {table} WHERE {_matching(where)}", *where.values())
+
+    def add(self, table: str, /, **row: Any) -> int:
+        """Insert a row and return its id."""
+        return self._run(f"INSERT INTO {table} ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})", row)
+
+    def link(self, table: str, /, **row: Any) -> None:
+        """Insert a row unless it exists."""
+        self._run(f"INSERT OR IGNORE INTO {table} ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})", row)
+
+    def edit(self, table: str, where: Mapping[str, Any], /, **values: Any) -> None:
+        """Set values in every row that matches ``where``."""
+        changes = ", ".join(f"{name} = ?" for name in values)
+        self._run(f"UPDATE {table} SET {changes} WHERE {_matching(where)}", values, where)
+
+    def remove(self, table: str, /, **where: Any) -> None:
+        """Remove every row that matches ``where``."""
+        self._run(f"DELETE FROM {table} WHERE {_matching(where)}", where)
+
+    def _run(self, sql: str, *values: Mapping[str, Any]) -> int:
         if not self._connection.in_transaction:
             self._connection.execute("BEGIN")
-        return self._connection.execute(sql, values).lastrowid or 0
+        return self._connection.execute(sql, [one for each in values for one in each.values()]).lastrowid or 0
 
     def finish(self, commit: bool) -> None:
         """Commit or roll back the transaction of a request, if there is one."""
@@ -59,3 +80,7 @@ class Data:
     def close(self) -> None:
         """Close the file."""
         self._connection.close()
+
+
+def _matching(where: Mapping[str, Any]) -> str:
+    return " AND ".join(f"{name} IS ?" for name in where)

@@ -31,6 +31,14 @@ class Form(dict[str, list[str]]):
         value = self.text(name)
         return int(value) if _INTEGER.fullmatch(value) else None
 
+    def texts(self, *names: str) -> dict[str, str]:
+        """Return the last values of some fields."""
+        return {name: self.text(name) for name in names}
+
+    def ticked(self, name: str) -> int:
+        """Return 1 if a checkbox is ticked, else 0, as stored."""
+        return int(self.text(name) == "1")
+
     def numbers(self, name: str) -> list[int]:
         """Return all values that are integers, without duplicates."""
         return list(dict.fromkeys(int(value) for value in self.get(name, []) if _INTEGER.fullmatch(value)))

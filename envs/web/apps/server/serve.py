@@ -1,13 +1,7 @@
-"""Serve one app on 127.0.0.1: ``SITE PORT DATABASE WORLD``. Prints ``ready PORT`` once it accepts requests.
-
-A line of JSON on standard input, ``["DATABASE", "WORLD"]``, restarts the app with another world within milliseconds and
-prints ``ready PORT`` again. The app itself offers no access to this.
-"""
+"""Serve one app on 127.0.0.1: ``main(SITE, PORT, DATABASE, WORLD)`` prints ``ready PORT`` once it accepts requests."""
 
 import importlib
 import json
-import sys
-import threading
 import traceback
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -72,7 +66,7 @@ class Server(ThreadingHTTPServer):
 
 
 def make_server(site: str, port: int) -> tuple[Server, Site]:
-    """Return a listening server and its app; port 0 selects a free port. Call ``begin`` before ``serve_forever``.
+    """Return a listening server and its app, to be opened; port 0 selects a free port.
 
     Raises:
         ValueError: the site is unknown.
@@ -84,27 +78,15 @@ def make_server(site: str, port: int) -> tuple[Server, Site]:
     return Server(("127.0.0.1", port), type("SiteHandler", (Handler,), {"site": application})), application
 
 
-def begin(site: Site, database: str, world: str) -> None:
-    """Open the app with the world in a file.
+def main(site: str, port: str, database: str, world: str) -> None:
+    """Serve the world in a file until killed.
 
     Raises:
         OSError, ValueError: the file cannot be read, or is not a world.
         sqlite3.Error: the world does not match the schema, or the database is not new.
     """
-    with open(world, encoding="utf-8") as file:
-        site.open(database, json.load(file))
-
-
-def main() -> None:
-    """Serve until killed."""
-    name, requested_port, database, world = sys.argv[1:]
-    server, site = make_server(name, int(requested_port))
-    port = server.server_address[1]
-    with server:
-        begin(site, database, world)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        print("ready", port, flush=True)
-        for line in sys.stdin:
-            begin(site, *json.loads(line))
-            print("ready", port, flush=True)
-        threading.Event().wait()
+    server, application = make_server(site, int(port))
+    with server, open(world, encoding="utf-8") as file:
+        application.open(database, json.load(file))
+        print("ready", server.server_address[1], flush=True)
+        server.serve_forever()

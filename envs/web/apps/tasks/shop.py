@@ -1,8 +1,9 @@
 """Tasks in the shop: lookup, search, cart and checkout. The tasks on the user's account are in ``shop_account``."""
 
 from ....draws import NoInstance, SeededDraws
-from ..server.choices import DELIVERY
-from ..state import ExpectedState, Row, World
+from ..server.changes import bill, place_order, put_in_cart
+from ..server.choices import DELIVERY, line_name, money
+from ..state import Row, World
 from ..worlds.shop import world
 from .acts import answer, as_user, button, choose, fill, link, log_in, radio, search_for
 from .template import Acts, Plan, TemplateRegistry
@@ -12,7 +13,7 @@ registry = TemplateRegistry("shop", world)
 
 def dollars(cents: int) -> str:
     """Return an amount in dollars, without the sign."""
-    return f"{cents // 100}.{cents % 100:02}"
+    return money(cents).removeprefix("$")
 
 
 def open_product(product: Row) -> Acts:
@@ -27,24 +28,8 @@ def unrequested_wish(product: Row) -> Acts:
 
 def unwished(world: World, user: Row) -> Row:
     """Return a product that is not on the user's wish list."""
-    wished = [row["product_id"] for row in world.rows("wishes", user_id=user["id"])]
+    wished = [row["product_id"] for row in world.find("wishes", user_id=user["id"])]
     return next(product for product in world.tables["products"] if product["id"] not in wished)
-
-
-def line_name(line: Row, product: Row) -> str:
-    """Return the name of a line in the cart and in orders."""
-    variant = ", ".join(part for part in (line["color"], line["size"]) if part)
-    return f"{product['name']} ({variant})" if variant else str(product["name"])
-
-
-def put_in_cart(expected: ExpectedState, line: Row) -> None:
-    """Add a line, or its quantity to the same line in the cart."""
-    key = {name: line[name] for name in ("user_id", "product_id", "color", "size")}
-    for row in expected.tables["cart_lines"]:
-        if all(row[name] == value for name, value in key.items()):
-            row["quantity"] += line["quantity"]
-            return
-    expected.tables["cart_lines"].append(line)
 
 
 @registry.template("lookup")
@@ -74,7 +59,7 @@ def cheapest(draws: SeededDraws, world: World) -> Plan:
     if not cheap:
         limit = 140 - limit
     fitting = sorted(
-        (row for row in world.rows("products", brand=brand) if row["stock"] and _within(row["price"], limit, cheap)),
+        (row for row in world.find("products", brand=brand) if row["stock"] and _within(row["price"], limit, cheap)),
         key=lambda row: row["price"] if cheap else -row["price"],
     )
     if len(fitting) < 2 or fitting[0]["price"] == fitting[1]["price"]:
@@ -112,7 +97,7 @@ def count_rated(draws: SeededDraws, world: World) -> Plan:
         stars = ratings.get(product["id"], [])
         return product["price"] <= 100 * most and bool(stars) and sum(stars) >= rating * len(stars)
 
-    count = len([row for row in world.rows("products", category_id=category["id"]) if fits(row)])
+    count = len([row for row in world.find("products", category_id=category["id"]) if fits(row)])
     everywhere = len([row for row in world.tables["products"] if fits(row)])
     if count < 2 or count == everywhere:
         raise NoInstance
@@ -134,14 +119,13 @@ def count_rated(draws: SeededDraws, world: World) -> Plan:
 def add_to_cart(draws: SeededDraws, world: World) -> Plan:
     """Add a product in a color and size to the cart."""
     user = draws.choice(world.tables["users"])
-    held = [row["product_id"] for row in world.rows("cart_lines", user_id=user["id"])]
+    held = [row["product_id"] for row in world.find("cart_lines", user_id=user["id"])]
     fitting = [row for row in world.tables["products"] if row["stock"] and row["colors"] and row["id"] not in held]
     product = draws.choice(fitting)
     color, other = draws.sample(product["colors"].split(","), 2)
     size, quantity = draws.choice(product["sizes"].split(",")), draws.integer(1, 4)
     expected = world.expected_state()
-    line = {"user_id": user["id"], "product_id": product["id"], "color": color, "size": size, "quantity": quantity}
-    put_in_cart(expected, line)
+    put_in_cart(expected, quantity, user_id=user["id"], product_id=product["id"], color=color, size=size)
 
     def added(color: str, quantity: int) -> Acts:
         sized = (choose("Size", size),) if size else ()
@@ -166,10 +150,9 @@ def add_to_cart(draws: SeededDraws, world: World) -> Plan:
 def change_cart(draws: SeededDraws, world: World) -> Plan:
     """Change the quantity of one product in the cart, and remove another one."""
     user = draws.choice(world.tables["users"])
-    kept, gone = draws.sample(world.rows("cart_lines", user_id=user["id"]), 2)
-    products = {row["id"]: row for row in world.tables["products"]}
+    kept, gone = draws.sample(world.find("cart_lines", user_id=user["id"]), 2)
     quantity = draws.choice([number for number in range(1, 7) if number != kept["quantity"]])
-    name, other = line_name(kept, products[kept["product_id"]]), line_name(gone, products[gone["product_id"]])
+    name, other = (line_name(world.row("products", id=line["product_id"]) | line) for line in (kept, gone))
     expected = world.expected_state().remove("cart_lines", **gone).edit("cart_lines", kept, quantity=quantity)
     cart = (*log_in(user), link("Cart"))
     change = fill(f"Quantity of {name}", quantity), button(f"Update {name}")
@@ -189,31 +172,14 @@ def change_cart(draws: SeededDraws, world: World) -> Plan:
 def checkout(draws: SeededDraws, world: World) -> Plan:
     """Place an order with a coupon."""
     user = draws.choice(world.tables["users"])
-    lines, coupon = world.rows("cart_lines", user_id=user["id"]), draws.choice(world.tables["coupons"])
-    to, elsewhere = draws.sample(world.rows("addresses", user_id=user["id"]), 2)
-    (delivery, (_, cost)), (other, _) = draws.sample(tuple(DELIVERY.items()), 2)
-    products = {row["id"]: row for row in world.tables["products"]}
-    subtotal = sum(line["quantity"] * products[line["product_id"]]["price"] for line in lines)
-    if subtotal < coupon["minimum"]:
-        raise NoInstance
+    coupon = draws.choice(world.tables["coupons"])
+    to, elsewhere = draws.sample(world.find("addresses", user_id=user["id"]), 2)
+    delivery, other = draws.sample(tuple(DELIVERY), 2)
     expected = world.expected_state()
-    order_id = expected.add(
-        "orders",
-        user_id=user["id"],
-        date=world.today,
-        status="placed",
-        **{part: to[part] for part in ("recipient", "street", "city", "postcode")},
-        delivery=delivery,
-        coupon=coupon["code"],
-        note="",
-        total=subtotal - subtotal * coupon["percent"] // 100 + cost,
-    )
-    for line in lines:
-        product = products[line["product_id"]]
-        bought = {name: line[name] for name in ("product_id", "color", "size", "quantity")}
-        expected.link("order_lines", order_id=order_id, **bought, price=product["price"])
-        expected.edit("products", {"id": product["id"]}, stock=product["stock"] - line["quantity"])
-    expected.remove("cart_lines", user_id=user["id"])
+    expected.tables["cart_coupons"].append({"user_id": user["id"], "code": coupon["code"]})
+    if not bill(expected, user["id"]).coupon:
+        raise NoInstance
+    place_order(expected, world.today, user["id"], to, delivery, note="")
 
     def ordered(to: Row, delivery: str, coupons: Acts) -> Acts:
         return (
@@ -242,16 +208,15 @@ def _delivery_name(delivery: str) -> str:
 def wish_to_cart(draws: SeededDraws, world: World) -> Plan:
     """Move a product from the wish list to the cart."""
     user = draws.choice(world.tables["users"])
-    wished = [row["product_id"] for row in world.rows("wishes", user_id=user["id"])]
+    wished = [row["product_id"] for row in world.find("wishes", user_id=user["id"])]
     products = [row for row in world.tables["products"] if row["id"] in wished]
-    held = [row["product_id"] for row in world.rows("cart_lines", user_id=user["id"])]
+    held = [row["product_id"] for row in world.find("cart_lines", user_id=user["id"])]
     ready = [row for row in products if row["stock"] and not row["colors"] and not row["sizes"]]
     product = draws.choice([row for row in ready if row["id"] not in held])
     other = draws.choice([row for row in products if row is not product])
     quantity = draws.integer(1, 5)
     expected = world.expected_state().remove("wishes", user_id=user["id"], product_id=product["id"])
-    line = {"user_id": user["id"], "product_id": product["id"], "color": "", "size": "", "quantity": quantity}
-    put_in_cart(expected, line)
+    put_in_cart(expected, quantity, user_id=user["id"], product_id=product["id"], color="", size="")
     bought = (
         *(*log_in(user), link("Wish list"), link(product["name"])),
         *(fill("Quantity", quantity), button("Add to cart"), link("Wish list")),

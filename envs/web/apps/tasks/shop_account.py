@@ -1,8 +1,8 @@
 """Tasks in the shop on the user's account: orders, addresses, reviews and settings."""
 
 from ....draws import NoInstance, SeededDraws
-from ..server.choices import CONTACTS, REFUNDS, RETURN_REASONS
-from ..server.html import count_of
+from ..server.changes import cancel_order as cancel
+from ..server.choices import CONTACTS, REFUNDS, RETURN_REASONS, count_of
 from ..state import Row, World
 from ..worlds.shop import CITIES, OPINIONS, PRAISE, STREETS
 from .acts import answer, as_user, button, choose, fill, link, log_in, radio, tick
@@ -14,11 +14,11 @@ from .template import Acts, Plan
 def order_total(draws: SeededDraws, world: World) -> Plan:
     """Look up the total of the order that contains a product."""
     user = draws.choice(world.tables["users"])
-    orders = world.rows("orders", user_id=user["id"])
+    orders = world.find("orders", user_id=user["id"])
     order, other = draws.sample(orders, 2)
-    line = draws.choice(world.rows("order_lines", order_id=order["id"]))
+    line = draws.choice(world.find("order_lines", order_id=order["id"]))
     product = world.row("products", id=line["product_id"])
-    holding = {row["order_id"] for row in world.rows("order_lines", product_id=product["id"])}
+    holding = {row["order_id"] for row in world.find("order_lines", product_id=product["id"])}
     if len(holding & {row["id"] for row in orders}) > 1 or order["total"] == other["total"]:
         raise NoInstance
     begin = (*log_in(user), link("Orders"), link(f"Order {order['id']}"))
@@ -37,13 +37,10 @@ def order_total(draws: SeededDraws, world: World) -> Plan:
 @registry.template("edit")
 def cancel_order(draws: SeededDraws, world: World) -> Plan:
     """Cancel an order."""
-    order = draws.choice(world.rows("orders", status="placed"))
+    order = draws.choice(world.find("orders", status="placed"))
     user = world.row("users", id=order["user_id"])
-    expected = world.expected_state().edit("orders", {"id": order["id"]}, status="cancelled")
-    stock = {row["id"]: row["stock"] for row in world.tables["products"]}
-    for line in world.rows("order_lines", order_id=order["id"]):
-        stock[line["product_id"]] += line["quantity"]
-        expected.edit("products", {"id": line["product_id"]}, stock=stock[line["product_id"]])
+    expected = world.expected_state()
+    cancel(expected, order["id"])
     begin = (*log_in(user), link("Orders"), link(f"Order {order['id']}"), link("Cancel this order"))
     return Plan(
         f"{as_user(user)} and cancel order {order['id']}, placed on {order['date']}.",
@@ -56,8 +53,8 @@ def cancel_order(draws: SeededDraws, world: World) -> Plan:
 @registry.template("wizard")
 def return_product(draws: SeededDraws, world: World) -> Plan:
     """Return a product of an order."""
-    order = draws.choice(world.rows("orders", status="delivered"))
-    user, lines = world.row("users", id=order["user_id"]), world.rows("order_lines", order_id=order["id"])
+    order = draws.choice(world.find("orders", status="delivered"))
+    user, lines = world.row("users", id=order["user_id"]), world.find("order_lines", order_id=order["id"])
     line, second = draws.sample(lines, 2)
     product, other = world.row("products", id=line["product_id"]), world.row("products", id=second["product_id"])
     reason, wrong = draws.sample(RETURN_REASONS, 2)
@@ -123,7 +120,7 @@ def add_address(draws: SeededDraws, world: World) -> Plan:
 def move_address(draws: SeededDraws, world: World) -> Plan:
     """Change the street and the postcode of an address."""
     user = draws.choice(world.tables["users"])
-    row, other = draws.sample(world.rows("addresses", user_id=user["id"]), 2)
+    row, other = draws.sample(world.find("addresses", user_id=user["id"]), 2)
     new = {"street": _street(draws), "postcode": str(draws.integer(10000, 99999))}
     begin = (*log_in(user), link("Account"), link("Address book"))
     changes = (fill("Street", new["street"]), fill("Postcode", new["postcode"]), button("Save address"))
@@ -144,7 +141,7 @@ def move_address(draws: SeededDraws, world: World) -> Plan:
 def delete_address(draws: SeededDraws, world: World) -> Plan:
     """Delete an address, identified by its city and street."""
     user = draws.choice(world.tables["users"])
-    row, other = draws.sample(world.rows("addresses", user_id=user["id"]), 2)
+    row, other = draws.sample(world.find("addresses", user_id=user["id"]), 2)
     begin = (*log_in(user), link("Account"), link("Address book"))
     right = (*begin, link(f"Delete {row['label']}"), button("Delete address"))
     return Plan(
@@ -163,7 +160,7 @@ def delete_address(draws: SeededDraws, world: World) -> Plan:
 def write_review(draws: SeededDraws, world: World) -> Plan:
     """Write a review of a product."""
     user = draws.choice(world.tables["users"])
-    done = [row["product_id"] for row in world.rows("reviews", user_id=user["id"])]
+    done = [row["product_id"] for row in world.find("reviews", user_id=user["id"])]
     product, other = draws.sample([row for row in world.tables["products"] if row["id"] not in done], 2)
     stars, wrong = draws.sample(range(1, 6), 2)
     title, text = draws.choice(PRAISE), draws.choice(OPINIONS)
@@ -197,7 +194,7 @@ def delete_review(draws: SeededDraws, world: World) -> Plan:
     """Delete the user's own review."""
     review = draws.choice(world.tables["reviews"])
     product, user = world.row("products", id=review["product_id"]), world.row("users", id=review["user_id"])
-    others = [row for row in world.rows("reviews", user_id=user["id"]) if row is not review]
+    others = [row for row in world.find("reviews", user_id=user["id"]) if row is not review]
     other = draws.choice(others)
     second = world.row("products", id=other["product_id"])
     first_page = [row["id"] for row in _newest(world, product)], [row["id"] for row in _newest(world, second)]
@@ -220,7 +217,7 @@ def delete_review(draws: SeededDraws, world: World) -> Plan:
 
 
 def _newest(world: World, product: Row) -> list[Row]:
-    rows = world.rows("reviews", product_id=product["id"])
+    rows = world.find("reviews", product_id=product["id"])
     return sorted(rows, key=lambda row: (row["date"], row["id"]), reverse=True)[:10]
 
 

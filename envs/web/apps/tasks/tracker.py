@@ -1,18 +1,15 @@
 """Tasks in the issue tracker on single issues. Tasks on comments, milestones and bulk changes: ``tracker_work``."""
 
 from ....draws import NoInstance, SeededDraws
-from ..server.choices import PRIORITIES
+from ..server.changes import create_issue
+from ..server.changes import delete_issue as delete
+from ..server.choices import PRIORITIES, issue_name
 from ..state import Row, World
 from ..worlds.tracker import DETAILS, LABELS, PLACES, world
 from .acts import answer, as_user, button, choose, fill, link, log_in, search_for, tick
 from .template import Acts, Plan, TemplateRegistry
 
 registry = TemplateRegistry("tracker", world)
-
-
-def issue_name(issue: Row) -> str:
-    """Return the name of an issue in links."""
-    return f"#{issue['id']} {issue['title']}"
 
 
 def open_issue(issue: Row) -> Acts:
@@ -28,7 +25,7 @@ def unrequested_close(issue: Row) -> Acts:
 def untouched(world: World, *others: Row) -> Row:
     """Return an open issue other than these."""
     taken = [issue["id"] for issue in others]
-    return next(issue for issue in world.rows("issues", state="open") if issue["id"] not in taken)
+    return next(issue for issue in world.find("issues", state="open") if issue["id"] not in taken)
 
 
 @registry.template("lookup")
@@ -66,8 +63,8 @@ def milestone_due(draws: SeededDraws, world: World) -> Plan:
 def count_issues(draws: SeededDraws, world: World) -> Plan:
     """Count the open issues with a label and one more property."""
     label = draws.choice(world.tables["labels"])
-    labeled = {row["issue_id"] for row in world.rows("issue_labels", label_id=label["id"])}
-    found = [row for row in world.rows("issues", state="open") if row["id"] in labeled]
+    labeled = {row["issue_id"] for row in world.find("issue_labels", label_id=label["id"])}
+    found = [row for row in world.find("issues", state="open") if row["id"] in labeled]
     priority, project = draws.choice(PRIORITIES), draws.choice(world.tables["projects"])
     user = draws.choice(world.tables["users"])
     column, value, filters, condition = draws.choice(
@@ -100,7 +97,7 @@ def count_issues(draws: SeededDraws, world: World) -> Plan:
 def oldest_issue(draws: SeededDraws, world: World) -> Plan:
     """Find the oldest open issue of an assignee."""
     user = draws.choice(world.tables["users"])
-    rows = world.rows("issues", state="open", assignee_id=user["id"])
+    rows = world.find("issues", state="open", assignee_id=user["id"])
     if len(rows) < 2:
         raise NoInstance
     rows.sort(key=lambda row: str(row["created"]))
@@ -121,19 +118,15 @@ def new_issue(draws: SeededDraws, world: World) -> Plan:
     """Create an issue with all its fields."""
     user, project = draws.choice(world.tables["users"]), draws.choice(world.tables["projects"])
     person, wrong = draws.sample(world.tables["users"], 2)
-    milestone = draws.choice(world.rows("milestones", project_id=project["id"]))
+    milestone = draws.choice(world.find("milestones", project_id=project["id"]))
     label, priority = draws.choice(world.tables["labels"]), draws.choice(("low", "high", "urgent"))
     trouble = draws.choice(("Broken link in", "Wrong date in", "Blank space in", "Add an example to"))
     title = f"{trouble} {draws.choice(PLACES)}"
     description = draws.choice(DETAILS)
     expected = world.expected_state()
-    number = expected.add(
-        "issues",
-        **{"project_id": project["id"], "title": title, "description": description, "author_id": user["id"]},
-        **{"assignee_id": person["id"], "priority": priority, "state": "open", "milestone_id": milestone["id"]},
-        **{"duplicate_of": None, "created": world.today},
-    )
-    expected.link("issue_labels", issue_id=number, label_id=label["id"])
+    values = {"title": title, "description": description, "priority": priority, "milestone_id": milestone["id"]}
+    ids = {"project_id": project["id"], "assignee_id": person["id"]}
+    create_issue(expected, world.today, user["id"], [label["id"]], **ids, **values)
 
     def reported(person: Row, more: Acts = ()) -> Acts:
         return (
@@ -157,7 +150,7 @@ def new_issue(draws: SeededDraws, world: World) -> Plan:
 def triage(draws: SeededDraws, world: World) -> Plan:
     """Set the assignee and the priority of an issue."""
     user, person = draws.choice(world.tables["users"]), draws.choice(world.tables["users"])
-    issue, other = draws.sample(world.rows("issues", state="open"), 2)
+    issue, other = draws.sample(world.find("issues", state="open"), 2)
     priority = draws.choice([each for each in PRIORITIES if each != issue["priority"]])
     if issue["assignee_id"] == person["id"]:
         raise NoInstance
@@ -186,7 +179,7 @@ def relabel(draws: SeededDraws, world: World) -> Plan:
     """Replace a label of an issue by another one."""
     user = draws.choice(world.tables["users"])
     issue = draws.choice(world.tables["issues"])
-    has = {row["label_id"] for row in world.rows("issue_labels", issue_id=issue["id"])}
+    has = {row["label_id"] for row in world.find("issue_labels", issue_id=issue["id"])}
     old = draws.choice([row for row in world.tables["labels"] if row["id"] in has])
     new, wrong = draws.sample([row for row in world.tables["labels"] if row["id"] not in has], 2)
     expected = world.expected_state().remove("issue_labels", issue_id=issue["id"], label_id=old["id"])
@@ -210,8 +203,8 @@ def delete_issue(draws: SeededDraws, world: World) -> Plan:
     """Delete an issue."""
     user = draws.choice(world.tables["users"])
     issue, other = draws.sample(world.tables["issues"], 2)
-    expected = world.expected_state().remove("issues", id=issue["id"])
-    expected.remove("comments", issue_id=issue["id"]).remove("issue_labels", issue_id=issue["id"])
+    expected = world.expected_state()
+    delete(expected, issue["id"])
 
     def deleted(issue: Row) -> Acts:
         return (*log_in(user), *open_issue(issue), link("Delete issue"), button("Delete issue"))

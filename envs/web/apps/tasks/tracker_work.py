@@ -1,8 +1,7 @@
 """Tasks in the issue tracker on comments, duplicates, milestones, moves, many issues, and settings."""
 
 from ....draws import NoInstance, SeededDraws
-from ..server.choices import DIGESTS
-from ..server.html import count_of
+from ..server.choices import DIGESTS, count_of
 from ..state import Row, World
 from ..worlds.tracker import REMARKS
 from .acts import as_user, button, choose, fill, link, log_in, radio, tick
@@ -17,7 +16,7 @@ def _date(draws: SeededDraws) -> str:
 @registry.template("compound")
 def comment_and_close(draws: SeededDraws, world: World) -> Plan:
     """Comment on an issue and close it."""
-    user, (issue, other) = draws.choice(world.tables["users"]), draws.sample(world.rows("issues", state="open"), 2)
+    user, (issue, other) = draws.choice(world.tables["users"]), draws.sample(world.find("issues", state="open"), 2)
     text, wrong = draws.sample(REMARKS, 2)
     expected = world.expected_state().edit("issues", {"id": issue["id"]}, state="closed")
     expected.add("comments", issue_id=issue["id"], author_id=user["id"], text=text, date=world.today)
@@ -39,14 +38,14 @@ def delete_comment(draws: SeededDraws, world: World) -> Plan:
     """Delete the user's own comment, identified by its issue."""
     comment = draws.choice(world.tables["comments"])
     issue, user = world.row("issues", id=comment["issue_id"]), world.row("users", id=comment["author_id"])
-    rows = world.rows("comments", issue_id=issue["id"])
+    rows = world.find("comments", issue_id=issue["id"])
     if len([row for row in rows if row["author_id"] == user["id"]]) > 1:
         raise NoInstance
-    other = draws.choice([row for row in world.rows("comments", author_id=user["id"]) if row is not comment])
+    other = draws.choice([row for row in world.find("comments", author_id=user["id"]) if row is not comment])
 
     def deleted(comment: Row) -> Acts:
         issue = world.row("issues", id=comment["issue_id"])
-        number = world.rows("comments", issue_id=issue["id"]).index(comment) + 1
+        number = world.find("comments", issue_id=issue["id"]).index(comment) + 1
         return (*open_issue(issue), link(f"Delete comment {number}"), button("Delete comment"))
 
     return Plan(
@@ -70,8 +69,8 @@ def close_all(draws: SeededDraws, world: World) -> Plan:
     """Close all open issues of a project with a label."""
     user, project = draws.choice(world.tables["users"]), draws.choice(world.tables["projects"])
     label = draws.choice(world.tables["labels"])
-    labeled = {row["issue_id"] for row in world.rows("issue_labels", label_id=label["id"])}
-    issues = [row for row in world.rows("issues", project_id=project["id"], state="open") if row["id"] in labeled]
+    labeled = {row["issue_id"] for row in world.find("issue_labels", label_id=label["id"])}
+    issues = [row for row in world.find("issues", project_id=project["id"], state="open") if row["id"] in labeled]
     if not 2 <= len(issues) <= 6:
         raise NoInstance
     expected = world.expected_state()
@@ -103,7 +102,7 @@ def close_all(draws: SeededDraws, world: World) -> Plan:
 def mark_duplicate(draws: SeededDraws, world: World) -> Plan:
     """Mark an issue as a duplicate of another one."""
     user = draws.choice(world.tables["users"])
-    issue, original = draws.sample(world.rows("issues", state="open"), 2)
+    issue, original = draws.sample(world.find("issues", state="open"), 2)
     other = untouched(world, issue, original)
 
     def marked(issue: Row, original: Row) -> Acts:
@@ -124,7 +123,7 @@ def plan_milestone(draws: SeededDraws, world: World) -> Plan:
     user, issue = draws.choice(world.tables["users"]), draws.choice(world.tables["issues"])
     project = world.row("projects", id=issue["project_id"])
     title, due = f"{draws.choice(('Version', 'Stage', 'Sprint'))} {draws.integer(2, 30)}", _date(draws)
-    other = draws.choice([row for row in world.rows("issues", project_id=project["id"]) if row is not issue])
+    other = draws.choice([row for row in world.find("issues", project_id=project["id"]) if row is not issue])
     expected = world.expected_state()
     number = expected.add("milestones", project_id=project["id"], title=title, due=due, state="open")
     expected.edit("issues", {"id": issue["id"]}, milestone_id=number)
@@ -170,10 +169,10 @@ def postpone(draws: SeededDraws, world: World) -> Plan:
 @registry.template("wizard")
 def move_issue(draws: SeededDraws, world: World) -> Plan:
     """Move an issue to another project and one of its milestones."""
-    user, (issue, other) = draws.choice(world.tables["users"]), draws.sample(world.rows("issues", state="open"), 2)
+    user, (issue, other) = draws.choice(world.tables["users"]), draws.sample(world.find("issues", state="open"), 2)
     projects = [row for row in world.tables["projects"] if row["id"] not in (issue["project_id"], other["project_id"])]
     project = draws.choice(projects)
-    milestone, wrong = draws.sample(world.rows("milestones", project_id=project["id"]), 2)
+    milestone, wrong = draws.sample(world.find("milestones", project_id=project["id"]), 2)
 
     def moved(issue: Row, milestone: Row) -> Acts:
         return (

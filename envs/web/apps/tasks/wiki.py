@@ -3,6 +3,7 @@
 import re
 
 from ....draws import NoInstance, SeededDraws
+from ..server.changes import publish, revise
 from ..state import Row, World
 from ..worlds.wiki import SAID, world
 from ..worlds.wiki_articles import THINGS
@@ -31,7 +32,7 @@ OF_FOUNDERS = {
 
 def text_of(world: World, article: Row) -> str:
     """Return the newest text of an article."""
-    return str(world.rows("revisions", article_id=article["id"])[-1]["text"])
+    return str(world.find("revisions", article_id=article["id"])[-1]["text"])
 
 
 def extract(pattern: str, text: str) -> str:
@@ -54,15 +55,9 @@ def open_article(article: Row) -> Acts:
 
 def unrequested_watch(world: World, user: Row) -> Acts:
     """Make a change that no goal requests: watch an article."""
-    watched = [row["article_id"] for row in world.rows("watches", user_id=user["id"])]
+    watched = [row["article_id"] for row in world.find("watches", user_id=user["id"])]
     article = next(row for row in world.tables["articles"] if row["id"] not in watched)
     return (*open_article(article), button("Watch"))
-
-
-def revised(world: World, article: Row, user: Row, summary: str, text: str) -> dict[str, object]:
-    """Return the row of a new revision."""
-    origin = {"article_id": article["id"], "user_id": user["id"], "date": world.today}
-    return {**origin, "summary": summary, "text": text}
 
 
 @registry.template("lookup")
@@ -111,7 +106,7 @@ def fact_of_founder(draws: SeededDraws, world: World) -> Plan:
 def author(draws: SeededDraws, world: World) -> Plan:
     """Look up the author of a revision in an article's history."""
     article = draws.choice(world.tables["articles"])
-    rows = world.rows("revisions", article_id=article["id"])
+    rows = world.find("revisions", article_id=article["id"])
     place, other = draws.sample(range(len(rows)), 2)
     right, wrong = (world.row("users", id=rows[each]["user_id"])["name"] for each in (place, other))
     if right == wrong:
@@ -133,9 +128,7 @@ def new_article(draws: SeededDraws, world: World) -> Plan:
     title = f"{prefix} {draws.choice(('Weir', 'Ferry', 'Orchard', 'Quarry', 'Tower'))}"
     text = f"{title} has {draws.integer(3, 90)} {draws.choice(THINGS)}. {draws.choice(SAID)}"
     expected = world.expected_state()
-    article = expected.add("articles", title=title)
-    expected.add("revisions", **revised(world, {"id": article}, user, "New article", text))
-    expected.link("article_categories", article_id=article, category_id=category["id"])
+    publish(expected, world.today, user["id"], title, text, category["id"])
 
     def written(category: Row, text: str) -> Acts:
         return (
@@ -180,7 +173,7 @@ def correct(draws: SeededDraws, world: World) -> Plan:
 
     expected = world.expected_state()
     corrected = text.replace(f"{old} {what}", f"{new} {what}")
-    expected.add("revisions", **revised(world, article, user, summary, corrected))
+    revise(expected, world.today, user["id"], article["id"], summary, corrected)
     right = edited(new, summary)
     return Plan(
         f"{as_user(user)}. In the article {article['title']}, section {section}, correct the number of {what} from "
@@ -200,11 +193,11 @@ def correct(draws: SeededDraws, world: World) -> Plan:
 def revert(draws: SeededDraws, world: World) -> Plan:
     """Revert to an old revision, identified by its date."""
     user, article = draws.choice(world.tables["users"]), draws.choice(world.tables["articles"])
-    rows = world.rows("revisions", article_id=article["id"])
+    rows = world.find("revisions", article_id=article["id"])
     place, wrong = draws.sample(range(len(rows) - 1), 2)
     expected = world.expected_state()
     text = rows[place]["text"]
-    expected.add("revisions", **revised(world, article, user, f"Reverted to revision {place + 1}", text))
+    revise(expected, world.today, user["id"], article["id"], f"Reverted to revision {place + 1}", text)
 
     def reverted(place: int) -> Acts:
         form = (link("History"), link(f"Revert to revision {place + 1}"), button("Revert article"))
@@ -245,8 +238,8 @@ def rename(draws: SeededDraws, world: World) -> Plan:
 def recategorize(draws: SeededDraws, world: World) -> Plan:
     """Move two articles from one category to another."""
     user, (old, new) = draws.choice(world.tables["users"]), draws.sample(world.tables["categories"][4:], 2)
-    inside = {row["article_id"] for row in world.rows("article_categories", category_id=old["id"])}
-    taken = {row["article_id"] for row in world.rows("article_categories", category_id=new["id"])}
+    inside = {row["article_id"] for row in world.find("article_categories", category_id=old["id"])}
+    taken = {row["article_id"] for row in world.find("article_categories", category_id=new["id"])}
     first, second = draws.sample([row for row in world.tables["articles"] if row["id"] in inside - taken], 2)
     expected = world.expected_state()
     for article in (first, second):

@@ -1,6 +1,7 @@
 """Tasks in the wiki's forum, on private messages and on profiles."""
 
 from ....draws import NoInstance, SeededDraws
+from ..server.changes import start_thread
 from ..server.choices import NOTIFICATIONS, REPORT_REASONS
 from ..state import Row, World
 from ..worlds.wiki import ASKED, DOING, SAID, SUBJECTS
@@ -15,17 +16,17 @@ def open_thread(world: World, thread: Row) -> Acts:
     """Return the acts that open a thread from the list of its board, page by page."""
 
     def place(row: Row) -> tuple[int, str, int]:
-        return row["pinned"], max(post["date"] for post in world.rows("posts", thread_id=row["id"])), row["id"]
+        return row["pinned"], max(post["date"] for post in world.find("posts", thread_id=row["id"])), row["id"]
 
     board = world.row("boards", id=thread["board_id"])
-    order = sorted(world.rows("threads", board_id=board["id"]), key=place, reverse=True)
+    order = sorted(world.find("threads", board_id=board["id"]), key=place, reverse=True)
     pages = (NEXT,) * (order.index(thread) // 10)
     return link("Forum"), link(board["name"]), *pages, link(thread["title"])
 
 
 def open_post(world: World, post: Row, action: str) -> Acts:
     """Return the acts that find a post in its thread and follow the link for ``action`` on it."""
-    place = world.rows("posts", thread_id=post["thread_id"]).index(post)
+    place = world.find("posts", thread_id=post["thread_id"]).index(post)
     thread = world.row("threads", id=post["thread_id"])
     return *open_thread(world, thread), *(NEXT,) * (place // 10), link(f"{action} post {place + 1}")
 
@@ -39,7 +40,7 @@ def board_of(world: World, thread: Row) -> str:
 def count_posts(draws: SeededDraws, world: World) -> Plan:
     """Count a user's posts in a thread."""
     thread, user = draws.choice(world.tables["threads"]), draws.choice(world.tables["users"])
-    posts = world.rows("posts", thread_id=thread["id"])
+    posts = world.find("posts", thread_id=thread["id"])
     count = len([row for row in posts if row["user_id"] == user["id"]])
     if not 1 < count < len(posts):
         raise NoInstance
@@ -59,8 +60,7 @@ def new_thread(draws: SeededDraws, world: World) -> Plan:
     user, (board, other) = draws.choice(world.tables["users"]), draws.sample(world.tables["boards"], 2)
     title, text = f"{draws.choice(ASKED)} {draws.choice(DOING)} in {draws.integer(2032, 2060)}", draws.choice(SAID)
     expected = world.expected_state()
-    number = expected.add("threads", board_id=board["id"], title=title, pinned=0, locked=0)
-    expected.add("posts", thread_id=number, user_id=user["id"], date=world.today, text=text)
+    start_thread(expected, world.today, user["id"], board["id"], title, text)
 
     def begun(board: Row, title: str) -> Acts:
         form = (link("New thread"), fill("Title", title), fill("Text", text), button("Post thread"))
@@ -78,7 +78,7 @@ def new_thread(draws: SeededDraws, world: World) -> Plan:
 @registry.template("create")
 def reply(draws: SeededDraws, world: World) -> Plan:
     """Reply in a thread."""
-    user, (thread, other) = draws.choice(world.tables["users"]), draws.sample(world.rows("threads", locked=0), 2)
+    user, (thread, other) = draws.choice(world.tables["users"]), draws.sample(world.find("threads", locked=0), 2)
     text, wrong = draws.sample(SAID, 2)
     expected = world.expected_state()
     expected.add("posts", thread_id=thread["id"], user_id=user["id"], date=world.today, text=text)
@@ -98,8 +98,8 @@ def reply(draws: SeededDraws, world: World) -> Plan:
 @registry.template("compound")
 def moderate(draws: SeededDraws, world: World) -> Plan:
     """Lock one thread and pin another."""
-    user = draws.choice(world.rows("users", role="moderator"))
-    locked, pinned = draws.sample(world.rows("threads", locked=0, pinned=0), 2)
+    user = draws.choice(world.find("users", role="moderator"))
+    locked, pinned = draws.sample(world.find("threads", locked=0, pinned=0), 2)
     expected = world.expected_state().edit("threads", {"id": locked["id"]}, locked=1)
     expected.edit("threads", {"id": pinned["id"]}, pinned=1)
     lock = (*log_in(user), *open_thread(world, locked), button("Lock thread"))
@@ -117,7 +117,7 @@ def moderate(draws: SeededDraws, world: World) -> Plan:
 def move_thread(draws: SeededDraws, world: World) -> Plan:
     """Move a thread to another board."""
     user, (thread, other) = (
-        draws.choice(world.rows("users", role="moderator")),
+        draws.choice(world.find("users", role="moderator")),
         draws.sample(world.tables["threads"], 2),
     )
     boards = [row for row in world.tables["boards"] if row["id"] not in (thread["board_id"], other["board_id"])]
@@ -139,7 +139,7 @@ def move_thread(draws: SeededDraws, world: World) -> Plan:
 def report(draws: SeededDraws, world: World) -> Plan:
     """Report a post, identified by its number in the thread."""
     user, thread = draws.choice(world.tables["users"]), draws.choice(world.tables["threads"])
-    post, other = draws.sample(world.rows("posts", thread_id=thread["id"]), 2)
+    post, other = draws.sample(world.find("posts", thread_id=thread["id"]), 2)
     reason, wrong = draws.sample(REPORT_REASONS, 2)
     note = draws.choice(("please have a look", "the third one this week", "see my message", "not for the first time"))
     expected = world.expected_state()
@@ -149,7 +149,7 @@ def report(draws: SeededDraws, world: World) -> Plan:
         form = (radio(reason), fill("Note for the moderators", note), button("Continue to confirmation"))
         return (*log_in(user), *open_post(world, post, "Report"), *form, button("Submit report"))
 
-    place = world.rows("posts", thread_id=thread["id"]).index(post) + 1
+    place = world.find("posts", thread_id=thread["id"]).index(post) + 1
     return Plan(
         f"{as_user(user)} and report post {place} of the thread '{thread['title']}' on the board "
         f"{board_of(world, thread)}, with the reason '{reason}' and the note '{note}'.",
@@ -164,10 +164,10 @@ def delete_post(draws: SeededDraws, world: World) -> Plan:
     """Delete the user's own post."""
     post = draws.choice(world.tables["posts"])
     user, thread = world.row("users", id=post["user_id"]), world.row("threads", id=post["thread_id"])
-    posts = world.rows("posts", thread_id=thread["id"])
+    posts = world.find("posts", thread_id=thread["id"])
     if len(posts) < 2 or len([row for row in posts if row["user_id"] == user["id"]]) > 1:
         raise NoInstance
-    other = draws.choice([row for row in world.rows("posts", user_id=user["id"]) if row is not post])
+    other = draws.choice([row for row in world.find("posts", user_id=user["id"]) if row is not post])
 
     def deleted(post: Row) -> Acts:
         return (*log_in(user), *open_post(world, post, "Delete"), button("Delete post"))
@@ -207,7 +207,7 @@ def message(draws: SeededDraws, world: World) -> Plan:
 def delete_message(draws: SeededDraws, world: World) -> Plan:
     """Delete a received message."""
     user = draws.choice(world.tables["users"])
-    row, other = draws.sample(world.rows("messages", receiver_id=user["id"]), 2)
+    row, other = draws.sample(world.find("messages", receiver_id=user["id"]), 2)
     sender = world.row("users", id=row["sender_id"])
 
     def deleted(row: Row) -> Acts:

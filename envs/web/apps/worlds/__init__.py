@@ -2,5 +2,5 @@
 
 Invariant: ``world`` is a pure function of the seed.
 
-To add a table, add its rows here and its schema to ``server/<app>/base.py``.
+To add a table, add its rows here and its schema to ``server/schemas/``.
 """

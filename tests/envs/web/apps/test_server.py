@@ -1,4 +1,4 @@
-"""The server imports the standard library only, and runs from any folder."""
+"""The server imports the standard library and Jinja only, and runs from any folder."""
 
 import ast
 import json
@@ -10,33 +10,39 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+import turnwise.envs.web.apps.server
 from turnwise.envs.web.apps.tasks.catalog import SITES
 from turnwise.envs.web.apps.worlds import wiki as world_wiki
 from turnwise.tests.envs.web.apps.browser import Browser
-from turnwise.tests.envs.web.apps.running import START, Served
+from turnwise.tests.envs.web.apps.running import Served
 
-FOLDER = START.parent
+FOLDER = Path(turnwise.envs.web.apps.server.__file__).parent
+ALLOWED = sys.stdlib_module_names | {"jinja2"}
 FILES = sorted(FOLDER.rglob("*.py"))
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(FOLDER)))
-def test_only_the_standard_library_and_itself_are_imported(path: Path) -> None:
+def test_only_the_standard_library_jinja_and_itself_are_imported(path: Path) -> None:
     depth = len(path.relative_to(FOLDER).parts)
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom):
             assert node.level <= depth
-            assert node.level or (node.module or "").partition(".")[0] in sys.stdlib_module_names
+            assert node.level or (node.module or "").partition(".")[0] in ALLOWED
         if isinstance(node, ast.Import):
-            assert all(name.name.partition(".")[0] in sys.stdlib_module_names for name in node.names)
+            assert all(name.name.partition(".")[0] in ALLOWED for name in node.names)
+
+
+def command(folder: Path, package: str, *arguments: str) -> list[str]:
+    """Return the command of ``computer.driver_client.main_command``, with this Python."""
+    program = f"import sys; sys.path[:0] = [{str(folder)!r}]; from {package}.serve import main; main(*sys.argv[1:])"
+    return [sys.executable, "-I", "-c", program, *arguments]
 
 
 def test_it_runs_from_any_folder(tmp_path: Path) -> None:
     shutil.copytree(FOLDER, tmp_path / "copied_here", ignore=shutil.ignore_patterns("__pycache__"))
     (tmp_path / "world.json").write_text(json.dumps(world_wiki.world(1)))
-    argv = [sys.executable, "-I", str(tmp_path / "copied_here/start.py"), "wiki", "0", str(tmp_path / "site.db")]
-    with subprocess.Popen(
-        [*argv, str(tmp_path / "world.json")], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, env={}, text=True
-    ) as process:
+    argv = command(tmp_path, "copied_here", "wiki", "0", str(tmp_path / "site.db"), str(tmp_path / "world.json"))
+    with subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, env={}, text=True) as process:
         try:
             assert process.stdout
             port = int(process.stdout.readline().removeprefix("ready "))
@@ -47,7 +53,8 @@ def test_it_runs_from_any_folder(tmp_path: Path) -> None:
 
 
 def test_an_unknown_site_is_refused(tmp_path: Path) -> None:
-    ended = subprocess.run([sys.executable, "-I", str(START), "bank", "0", "a", "b"], capture_output=True, text=True)
+    argv = command(FOLDER.parent, FOLDER.name, "bank", "0", "a", "b")
+    ended = subprocess.run(argv, capture_output=True, text=True)
     assert ended.returncode == 1
     assert "unknown site 'bank'" in ended.stderr
 

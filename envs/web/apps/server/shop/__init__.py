@@ -1,6 +1,6 @@
 """The shop: categories, search, cart, a checkout in three steps, orders, reviews and a wish list."""
 
-from . import account, cart, catalog, checkout, orders, reviews
-from .base import site
+from ..sites import SHOP as site
+from . import account, cart, catalog, orders, reviews
 
-__all__ = ["account", "cart", "catalog", "checkout", "orders", "reviews", "site"]
+__all__ = ["account", "cart", "catalog", "orders", "reviews", "site"]

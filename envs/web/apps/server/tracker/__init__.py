@@ -1,6 +1,6 @@
 """The issue tracker: projects, issues with labels and milestones, comments, and bulk changes."""
 
-from . import bulk, comments, editing, issues, milestones, moving, projects, settings
-from .base import site
+from ..sites import TRACKER as site
+from . import comments, editing, issues, milestones, moving, projects
 
-__all__ = ["bulk", "comments", "editing", "issues", "milestones", "moving", "projects", "settings", "site"]
+__all__ = ["comments", "editing", "issues", "milestones", "moving", "projects", "site"]

@@ -1,8 +1,8 @@
-"""Home, projects, labels and users."""
+"""Home, projects, labels, users, and the user's settings."""
 
-from ..html import button, count_of, field, form, join, link, paragraphs, table, tag
+from ..choices import DIGESTS
+from ..sites import TRACKER as site
 from ..web import Page, Redirect, Reply, Request, confirm
-from .base import issue_link, site
 
 
 @site.get("/")
@@ -12,92 +12,73 @@ def home(request: Request) -> Page:
         "SELECT projects.*, count(issues.id) AS issues, coalesce(sum(issues.state = 'open'), 0) AS open FROM projects"
         " LEFT JOIN issues ON project_id = projects.id GROUP BY projects.id ORDER BY projects.name"
     )
-    cells = [(link(row["name"], f"/projects/{row['id']}"), row["open"], row["issues"]) for row in rows]
-    return Page("Projects", table("Projects", ("Project", "Open issues", "All issues"), cells))
+    return Page("Projects", "projects.home", projects=rows)
 
 
 @site.get("/projects/{}")
 def project(request: Request, project_id: int) -> Page:
     """Display a project with its milestones and newest issues."""
-    row = request.one("SELECT * FROM projects WHERE id = ?", project_id)
+    row = request.find("projects", id=project_id)
     milestones = request.db.rows("SELECT * FROM milestones WHERE project_id = ? ORDER BY due, id", project_id)
     newest = request.db.rows(
         "SELECT * FROM issues WHERE project_id = ? ORDER BY created DESC, id DESC LIMIT 5", project_id
     )
-    cells = [(link(each["title"], f"/milestones/{each['id']}"), each["due"], each["state"]) for each in milestones]
-    body = join(
-        paragraphs(row["description"]),
-        tag("p", link(f"All issues of {row['name']}", f"/issues?project={project_id}")),
-        tag("p", link("New issue", f"/projects/{project_id}/issues/new")),
-        tag("h2", "Milestones"),
-        table("Milestones", ("Milestone", "Due", "State"), cells),
-        tag("p", link("New milestone", f"/projects/{project_id}/milestones/new")),
-        tag("h2", "Newest issues"),
-        table("Newest issues", ("Issue", "State"), [(issue_link(each), each["state"]) for each in newest]),
-    )
-    return Page(row["name"], body)
+    return Page(row["name"], "projects.project", project=row, milestones=milestones, issues=newest)
 
 
-@site.get("/labels")
-def labels(request: Request) -> Page:
-    """Display the labels and the form of a new one."""
-    return _labels_page(request)
-
-
-def _labels_page(request: Request, name: str = "", errors: tuple[str, ...] = ()) -> Page:
+@site.form("/labels")
+def labels(request: Request) -> Reply:
+    """Display the labels, and add one."""
+    name, errors = request.form.text("name"), []
+    if request.posted:
+        request.member()
+        if not name:
+            errors = ["The label must not be empty."]
+        elif request.db.find("labels", name=name):
+            errors = ["This label already exists."]
+        else:
+            request.db.add("labels", name=name)
+            return Redirect("/labels", f"The label {name} has been added.")
     rows = request.db.rows(
         "SELECT labels.*, count(issue_id) AS issues FROM labels LEFT JOIN issue_labels ON label_id = labels.id"
         " GROUP BY labels.id ORDER BY name"
     )
-    cells = [
-        (
-            *(link(row["name"], f"/issues?label={row['id']}"), row["issues"]),
-            link(f"Delete label {row['name']}", f"/labels/{row['id']}/delete"),
-        )
-        for row in rows
-    ]
-    new = form("/labels", field("New label", "name", name), button("Add label"))
-    return Page("Labels", join(table("Labels", ("Label", "Issues", "Delete"), cells), new), errors)
+    return Page("Labels", "projects.labels", errors, labels=rows, name=name)
 
 
-@site.post("/labels")
-def add_label(request: Request) -> Reply:
-    """Add a label."""
-    request.member()
-    name = request.form.text("name")
-    if not name:
-        return _labels_page(request, name, ("The label must not be empty.",))
-    if request.db.row("SELECT 1 FROM labels WHERE name = ?", name):
-        return _labels_page(request, name, ("This label already exists.",))
-    request.db.run("INSERT INTO labels (name) VALUES (?)", name)
-    return Redirect("/labels", f"The label {name} has been added.")
-
-
-@site.get("/labels/{}/delete")
-def ask_delete_label(request: Request, label_id: int) -> Page:
-    """Display the confirmation page."""
-    request.member()
-    row = request.one("SELECT * FROM labels WHERE id = ?", label_id)
-    return confirm(f"Delete the label {row['name']}?", "Delete label", request.path, "/labels")
-
-
-@site.post("/labels/{}/delete")
+@site.form("/labels/{}/delete")
 def delete_label(request: Request, label_id: int) -> Reply:
-    """Delete a label, and remove it from every issue."""
+    """Delete a label, and remove it from every issue, after a confirmation."""
     request.member()
-    row = request.one("SELECT * FROM labels WHERE id = ?", label_id)
-    request.db.run("DELETE FROM issue_labels WHERE label_id = ?", label_id)
-    request.db.run("DELETE FROM labels WHERE id = ?", label_id)
+    row = request.find("labels", id=label_id)
+    if not request.posted:
+        return confirm(f"Delete the label {row['name']}?", "Delete label", request.path, "/labels")
+    request.db.remove("issue_labels", label_id=label_id)
+    request.db.remove("labels", id=label_id)
     return Redirect("/labels", f"The label {row['name']} has been deleted.")
 
 
 @site.get("/users/{}")
 def person(request: Request, user_id: int) -> Page:
     """Display a user."""
-    row = request.one("SELECT * FROM users WHERE id = ?", user_id)
-    open_count = request.db.value("SELECT count(*) FROM issues WHERE assignee_id = ? AND state = 'open'", user_id)
-    body = join(
-        tag("p", f"User name {row['login']}, {row['email']}, {count_of(open_count, 'open issue')} assigned."),
-        tag("p", link(f"Issues assigned to {row['name']}", f"/issues?assignee={user_id}")),
-    )
-    return Page(row["name"], body)
+    row = request.find("users", id=user_id)
+    count = request.db.value("SELECT count(*) FROM issues WHERE assignee_id = ? AND state = 'open'", user_id)
+    return Page(row["name"], "projects.person", user=row, count=count)
+
+
+@site.form("/settings")
+def settings(request: Request) -> Reply:
+    """Display and save the settings."""
+    user, errors = request.member(), []
+    values = dict(user)
+    if request.posted:
+        values |= {**request.form.texts("name", "email", "digest"), "mentions": request.form.ticked("mentions")}
+        errors = [] if values["name"] else ["The name must not be empty."]
+        if "@" not in values["email"]:
+            errors.append("Enter a valid e-mail address.")
+        if values["digest"] not in DIGESTS:
+            errors.append("Choose a digest.")
+        if not errors:
+            request.db.edit("users", {"id": user["id"]}, **values)
+            return Redirect("/settings", "Your settings have been saved.")
+    return Page("Settings", "projects.settings", errors, values=values, digests=list(DIGESTS.items()))

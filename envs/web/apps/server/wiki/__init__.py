@@ -1,7 +1,6 @@
 """The wiki with a forum: articles with history, talk and categories; boards, threads, reports and messages."""
 
-from . import articles, categories, drafting, editing, forum, history, messages, moderation, people, posts
-from .base import site
+from ..sites import WIKI as site
+from . import articles, editing, forum, history, people, posts
 
-__all__ = ["articles", "categories", "drafting", "editing", "forum", "history", "messages", "moderation", "people"]
-__all__ += ["posts", "site"]
+__all__ = ["articles", "editing", "forum", "history", "people", "posts", "site"]

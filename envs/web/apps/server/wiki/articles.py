@@ -1,12 +1,15 @@
-"""Home, the list of articles, search, articles, and the watch list."""
+"""Home, the list of articles, search, articles with their talk and categories, and the watch list."""
 
-from ..data import Row
-from ..html import bullets, button, count_of, field, form, join, link, press, select, table, tag
-from ..web import Page, Redirect, Reply, Request, paged
-from .base import article_link, site
-from .text import contents, render
+import re
+from typing import Any
+
+from ..data import Data, Row
+from ..sites import WIKI as site
+from ..web import Filters, Page, Redirect, Reply, Request, paged
 
 CURRENT = "SELECT max(id) FROM revisions GROUP BY article_id"
+HEADING = re.compile(r"==\s*(.+?)\s*==")
+LINK = re.compile(r"\[\[([^\[\]\n]+)\]\]")
 
 
 def current(request: Request, article_id: int) -> Row:
@@ -22,10 +25,40 @@ def current(request: Request, article_id: int) -> Row:
     )
 
 
+def sections(text: str) -> list[tuple[str, str]]:
+    """Return heading and text of each section; the text includes the heading line, which the first may lack.
+
+    A heading is a line such as ``== History ==``.
+    """
+    found: list[tuple[str, list[str]]] = [("", [])]
+    for line in text.split("\n"):
+        heading = HEADING.fullmatch(line)
+        if heading:
+            found.append((heading.group(1), []))
+        found[-1][1].append(line)
+    return [(heading, "\n".join(lines)) for heading, lines in found if lines]
+
+
+def parsed(db: Data, text: str) -> list[tuple[str, list[list[Any]]]]:
+    """Return heading and lines of each section; a line consists of texts and of articles, for ``[[Aldbury]]``."""
+
+    def piece(number: int, text: str) -> Any:
+        # With one group in the pattern, the odd pieces of a split are the group's matches.
+        return (number % 2 and db.row("SELECT * FROM articles WHERE title = ?", text)) or text
+
+    return [
+        (
+            heading,
+            [[piece(*each) for each in enumerate(LINK.split(line))] for line in body.split("\n")[bool(heading) :]],
+        )
+        for heading, body in sections(text)
+    ]
+
+
 @site.get("/")
 def home(request: Request) -> Page:
     """Display the categories and the recent changes."""
-    rows = request.db.rows(
+    categories = request.db.rows(
         "SELECT categories.*, count(article_id) AS articles FROM categories LEFT JOIN article_categories"
         " ON category_id = categories.id GROUP BY categories.id ORDER BY name"
     )
@@ -33,100 +66,68 @@ def home(request: Request) -> Page:
         "SELECT articles.*, users.name, date, summary FROM revisions JOIN articles ON articles.id = article_id"
         f" JOIN users ON users.id = user_id WHERE revisions.id IN ({CURRENT}) ORDER BY revisions.id DESC LIMIT 5"
     )
-    cells = [(article_link(row), row["name"], row["date"], row["summary"]) for row in changes]
-    body = join(
-        form("/search", field("Search for", "text", kind="search"), button("Go"), method="get"),
-        tag("p", link("New article", "/new")),
-        tag("h2", "Categories"),
-        bullets(
-            [
-                join(link(row["name"], f"/category/{row['id']}"), f" ({count_of(row['articles'], 'article')})")
-                for row in rows
-            ]
-        ),
-        tag("h2", "Recent changes"),
-        table("Recent changes", ("Article", "Author", "Date", "Summary"), cells),
-    )
-    return Page("Open Wiki", body)
+    return Page("Open Wiki", "articles.home", categories=categories, changes=changes)
 
 
 @site.get("/articles")
 def articles(request: Request) -> Page:
     """Display all articles."""
-    skip, pages = paged(request, request.db.value("SELECT count(*) FROM articles"))
-    rows = request.db.rows("SELECT * FROM articles ORDER BY title LIMIT 10 OFFSET ?", skip)
-    return Page("Articles", join(bullets([article_link(row) for row in rows]), pages))
+    pages = paged(request, request.db.value("SELECT count(*) FROM articles"))
+    rows = request.db.rows("SELECT * FROM articles ORDER BY title LIMIT 10 OFFSET ?", pages.offset)
+    return Page("Articles", "articles.list", articles=rows, pages=pages)
 
 
 @site.get("/category/{}")
 def category(request: Request, category_id: int) -> Page:
     """Display the articles of a category."""
-    row = request.one("SELECT * FROM categories WHERE id = ?", category_id)
+    row = request.find("categories", id=category_id)
     count = request.db.value("SELECT count(*) FROM article_categories WHERE category_id = ?", category_id)
-    skip, pages = paged(request, count)
+    pages = paged(request, count)
     rows = request.db.rows(
         "SELECT articles.* FROM article_categories JOIN articles ON articles.id = article_id WHERE category_id = ?"
         " ORDER BY title LIMIT 10 OFFSET ?",
-        category_id,
-        skip,
+        *(category_id, pages.offset),
     )
-    return Page(f"Category {row['name']}", join(bullets([article_link(each) for each in rows]), pages))
+    return Page(f"Category {row['name']}", "articles.list", articles=rows, pages=pages)
 
 
 @site.get("/search")
 def search(request: Request) -> Page:
     """Display the articles that contain every word, in the title or the text."""
-    words, where = request.query.text("text").lower().split(), request.query.text("where", "all")
-    searched = "lower(title)" if where == "title" else "lower(title || ' ' || text)"
-    clause = " AND ".join([f"revisions.id IN ({CURRENT})", *(f"instr({searched}, ?) > 0" for _ in words)])
-    found = f"FROM revisions JOIN articles ON articles.id = article_id WHERE {clause}"
-    count = request.db.value(f"SELECT count(*) {found}", *words)
-    skip, pages = paged(request, count)
-    rows = request.db.rows(f"SELECT articles.* {found} ORDER BY title LIMIT 10 OFFSET ?", *words, skip)
-    controls = form(
-        "/search",
-        field("Search for", "text", request.query.text("text"), "search"),
-        select("Where", "where", [("all", "Title and text"), ("title", "Title only")], where),
-        button("Search articles"),
-        method="get",
-    )
-    return Page("Search", join(controls, tag("h2", "Results"), bullets([article_link(row) for row in rows]), pages))
+    where = request.query.text("where", "all")
+    filters = Filters(request.query, "title" if where == "title" else "title || ' ' || text")
+    filters.add(f"revisions.id IN ({CURRENT})")
+    found = f"FROM revisions JOIN articles ON articles.id = article_id WHERE {filters.where}"
+    pages = paged(request, request.db.value(f"SELECT count(*) {found}", *filters.values))
+    rows = request.db.rows(f"SELECT articles.* {found} ORDER BY title LIMIT 10 OFFSET ?", *filters.values, pages.offset)
+    return Page("Search", "articles.search", text=request.query.text("text"), where=where, articles=rows, pages=pages)
 
 
 @site.get("/article/{}")
 def article(request: Request, article_id: int) -> Page:
     """Display an article."""
     row, user = current(request, article_id), request.user()
-    groups = request.db.rows(
+    categories = request.db.rows(
         "SELECT categories.* FROM article_categories JOIN categories ON categories.id = category_id"
         " WHERE article_id = ? ORDER BY name",
         article_id,
     )
-    path = f"/article/{article_id}"
-    actions = (("Edit article", "edit"), ("History", "history"), ("Talk", "talk"), ("Rename", "rename"))
-    links = [[link(text, f"{path}/{to}"), " "] for text, to in (*actions, ("Change categories", "categories"))]
-    watched = user and request.db.row(
-        "SELECT 1 FROM watches WHERE user_id = ? AND article_id = ?", user["id"], article_id
+    return Page(
+        row["title"],
+        "articles.article",
+        path=request.path,
+        user=user,
+        watched=user and request.db.find("watches", user_id=user["id"], article_id=article_id),
+        sections=parsed(request.db, row["text"]),
+        categories=categories,
     )
-    watch = press("Unwatch", f"{path}/unwatch") if watched else press("Watch", f"{path}/watch")
-    body = join(
-        tag("p", links),
-        watch if user else None,
-        contents(row["text"]),
-        render(request.db, row["text"], article_id),
-        tag("h2", "Categories"),
-        bullets([link(each["name"], f"/category/{each['id']}") for each in groups])
-        if groups
-        else tag("p", "No categories."),
-    )
-    return Page(row["title"], body)
 
 
 @site.post("/article/{}/watch")
 def watch(request: Request, article_id: int) -> Reply:
     """Watch an article."""
     user, row = request.member(), current(request, article_id)
-    request.db.run("INSERT OR IGNORE INTO watches VALUES (?, ?)", user["id"], article_id)
+    request.db.link("watches", user_id=user["id"], article_id=article_id)
     return Redirect(f"/article/{article_id}", f"{row['title']} has been added to your watch list.")
 
 
@@ -134,7 +135,7 @@ def watch(request: Request, article_id: int) -> Reply:
 def unwatch(request: Request, article_id: int) -> Reply:
     """Stop watching an article."""
     user, row = request.member(), current(request, article_id)
-    request.db.run("DELETE FROM watches WHERE user_id = ? AND article_id = ?", user["id"], article_id)
+    request.db.remove("watches", user_id=user["id"], article_id=article_id)
     return Redirect(f"/article/{article_id}", f"{row['title']} has been removed from your watch list.")
 
 
@@ -145,6 +146,42 @@ def watches(request: Request) -> Page:
         "SELECT articles.* FROM watches JOIN articles ON articles.id = article_id WHERE user_id = ? ORDER BY title",
         request.member()["id"],
     )
-    return Page(
-        "Watch list", bullets([article_link(row) for row in rows]) if rows else tag("p", "Your watch list is empty.")
+    return Page("Watch list", "articles.watches", articles=rows)
+
+
+@site.form("/article/{}/categories")
+def choose_categories(request: Request, article_id: int) -> Reply:
+    """Display a checkbox for each category, and save the categories."""
+    request.member()
+    title = current(request, article_id)["title"]
+    rows = request.db.rows(
+        "SELECT categories.*, id IN (SELECT category_id FROM article_categories WHERE article_id = ?) AS ticked"
+        " FROM categories ORDER BY name",
+        article_id,
     )
+    if not request.posted:
+        return Page(f"Categories of {title}", "articles.categories", path=request.path, categories=rows)
+    request.db.remove("article_categories", article_id=article_id)
+    for number in request.form.numbers("category"):
+        if number in [row["id"] for row in rows]:
+            request.db.add("article_categories", article_id=article_id, category_id=number)
+    return Redirect(f"/article/{article_id}", "The categories have been saved.")
+
+
+@site.form("/article/{}/talk")
+def talk(request: Request, article_id: int) -> Reply:
+    """Display the talk page of an article, and add a remark."""
+    text, errors = request.form.text("text"), []
+    if request.posted:
+        user = request.member()
+        current(request, article_id)
+        if text:
+            request.db.add("talk", article_id=article_id, user_id=user["id"], date=request.today, text=text)
+            return Redirect(request.path, "Your remark has been added.")
+        errors = ["The remark must not be empty."]
+    title = current(request, article_id)["title"]
+    rows = request.db.rows(
+        "SELECT talk.*, users.name FROM talk JOIN users ON users.id = user_id WHERE article_id = ? ORDER BY talk.id",
+        article_id,
+    )
+    return Page(f"Talk about {title}", "articles.talk", errors, article_id=article_id, remarks=rows)

@@ -1,104 +1,125 @@
-"""Edit an article or one of its sections; rename an article."""
+"""Edit an article or one of its sections; rename an article; create one in three steps: title, text, preview."""
 
-from ..html import area, button, field, form, tag
+from ..changes import publish as publish_article
+from ..changes import revise
+from ..sites import WIKI as site
 from ..web import Page, Redirect, Refused, Reply, Request
-from .articles import current
-from .base import site
-from .text import normalize, sections
+from .articles import current, parsed, sections
+
+NO_TITLE, TAKEN = "The title must not be empty.", "An article with this title already exists."
 
 
-def add_revision(request: Request, article_id: int, summary: str, text: str) -> None:
-    """Add a text as the newest revision."""
-    request.db.run(
-        "INSERT INTO revisions (article_id, user_id, date, summary, text) VALUES (?, ?, ?, ?, ?)",
-        *(article_id, request.member()["id"], request.today, summary, text),
-    )
+def normalize(text: str) -> str:
+    """Return text as it is stored: no empty lines, and no white space at the ends of lines."""
+    return "\n".join(line.strip() for line in text.split("\n") if line.strip())
 
 
-def _form(request: Request, title: str, text: str, summary: str = "", errors: tuple[str, ...] = ()) -> Page:
-    body = form(
-        request.path, area("Text", "text", text, 14), field("Summary of the change", "summary", summary), button("Save")
-    )
-    return Page(title, body, errors)
-
-
-def _saved(request: Request, article_id: int, title: str, before: str, after: str) -> Reply:
-    """Save the text of the form, which replaces what lies between ``before`` and ``after``."""
-    old, text, summary = current(request, article_id), request.form.text("text"), request.form.text("summary")
-    new = normalize("\n".join((before, text, after)))
-    errors = [] if new else ["The text must not be empty."]
-    if not summary:
-        errors.append("Describe the change in the summary.")
-    if new == old["text"]:
-        errors.append("The text has not changed.")
-    if errors:
-        return _form(request, title, text, summary, tuple(errors))
-    add_revision(request, article_id, summary, new)
-    return Redirect(f"/article/{article_id}", "Your change has been saved.")
-
-
-@site.get("/article/{}/edit")
-def edit(request: Request, article_id: int) -> Page:
-    """Display the edit form of an article."""
+@site.form("/article/{}/edit")
+def edit(request: Request, article_id: int) -> Reply:
+    """Display the edit form of an article, and save it."""
     request.member()
     row = current(request, article_id)
-    return _form(request, f"Edit {row['title']}", row["text"])
+    return _form(request, article_id, f"Edit {row['title']}", "", row["text"], "")
 
 
-@site.post("/article/{}/edit")
-def save(request: Request, article_id: int) -> Reply:
-    """Save an article."""
-    request.member()
-    return _saved(request, article_id, f"Edit {current(request, article_id)['title']}", "", "")
-
-
-def _section(request: Request, article_id: int, number: int) -> tuple[str, list[str]]:
+@site.form("/article/{}/section/{}")
+def edit_section(request: Request, article_id: int, number: int) -> Reply:
+    """Display the edit form of a section, and save it."""
     request.member()
     found = sections(current(request, article_id)["text"])
     if number >= len(found):
         raise Refused("This section does not exist.", 404)
-    return f"Edit section {found[number][0]}", [text for _, text in found]
+    texts = [text for _, text in found]
+    before, after = "\n".join(texts[:number]), "\n".join(texts[number + 1 :])
+    return _form(request, article_id, f"Edit section {found[number][0]}", before, texts[number], after)
 
 
-@site.get("/article/{}/section/{}")
-def edit_section(request: Request, article_id: int, number: int) -> Page:
-    """Display the edit form of a section."""
-    title, texts = _section(request, article_id, number)
-    return _form(request, title, texts[number])
+def _form(request: Request, article_id: int, title: str, before: str, text: str, after: str) -> Reply:
+    """Display the form of a part of an article, or save what replaces the part."""
+    summary, errors = "", []
+    if request.posted:
+        text, summary = request.form.text("text"), request.form.text("summary")
+        new = normalize("\n".join((before, text, after)))
+        errors = [] if new else ["The text must not be empty."]
+        if not summary:
+            errors.append("Describe the change in the summary.")
+        if new == current(request, article_id)["text"]:
+            errors.append("The text has not changed.")
+        if not errors:
+            revise(request.db, request.today, request.member()["id"], article_id, summary, new)
+            return Redirect(f"/article/{article_id}", "Your change has been saved.")
+    return Page(title, "articles.edit", errors, path=request.path, text=text, summary=summary)
 
 
-@site.post("/article/{}/section/{}")
-def save_section(request: Request, article_id: int, number: int) -> Reply:
-    """Save a section."""
-    title, texts = _section(request, article_id, number)
-    return _saved(request, article_id, title, "\n".join(texts[:number]), "\n".join(texts[number + 1 :]))
-
-
-@site.get("/article/{}/rename")
-def ask_rename(request: Request, article_id: int) -> Page:
-    """Display the form for a new title."""
-    request.member()
-    return _rename_page(request, current(request, article_id)["title"])
-
-
-def _rename_page(request: Request, title: str, errors: tuple[str, ...] = ()) -> Page:
-    note = tag("p", "Links in other articles will not be updated.")
-    return Page(
-        "Rename",
-        tag("div", note, form(request.path, field("New title", "title", title), button("Rename article"))),
-        errors,
-    )
-
-
-@site.post("/article/{}/rename")
+@site.form("/article/{}/rename")
 def rename(request: Request, article_id: int) -> Reply:
     """Rename an article."""
     request.member()
-    current(request, article_id)
-    title = request.form.text("title")
-    if not title:
-        return _rename_page(request, title, ("The title must not be empty.",))
-    if request.db.row("SELECT 1 FROM articles WHERE title = ?", title):
-        return _rename_page(request, title, ("An article with this title already exists.",))
-    request.db.run("UPDATE articles SET title = ? WHERE id = ?", title, article_id)
-    return Redirect(f"/article/{article_id}", f"The article has been renamed to {title}.")
+    title, errors = current(request, article_id)["title"], []
+    if request.posted:
+        title = request.form.text("title")
+        if title and not request.db.find("articles", title=title):
+            request.db.edit("articles", {"id": article_id}, title=title)
+            return Redirect(f"/article/{article_id}", f"The article has been renamed to {title}.")
+        errors = [TAKEN if title else NO_TITLE]
+    return Page("Rename", "articles.rename", errors, path=request.path, title=title)
+
+
+@site.form("/new")
+def choose_title(request: Request) -> Reply:
+    """Step 1: choose a title and a category."""
+    request.member()
+    draft, errors = request.draft("article"), []
+    title, category = draft.get("title", ""), draft.get("category")
+    if request.posted:
+        title, category = request.form.text("title"), request.form.number("category")
+        if title and not request.db.find("articles", title=title):
+            draft.update(title=title, category=category if request.db.find("categories", id=category) else None)
+            return Redirect("/new/text")
+        errors = [TAKEN if title else NO_TITLE]
+    rows = request.db.rows("SELECT id, name FROM categories ORDER BY name")
+    values = {"title": title, "category": category, "categories": rows}
+    return Page("New article, step 1 of 3: title", "articles.new_title", errors, **values)
+
+
+@site.form("/new/text")
+def write_text(request: Request) -> Reply:
+    """Step 2: write the text."""
+    request.member()
+    draft, errors = request.draft("article"), []
+    if request.posted:
+        text = normalize(request.form.text("text"))
+        if text:
+            draft["text"] = text
+            return Redirect("/new/preview")
+        errors = ["The text must not be empty."]
+    elif "title" not in draft:
+        return Redirect("/new")
+    text = "" if request.posted else draft.get("text", "")
+    return Page("New article, step 2 of 3: text", "articles.new_text", errors, text=text)
+
+
+@site.get("/new/preview")
+def preview(request: Request) -> Reply:
+    """Step 3: display the article."""
+    request.member()
+    draft = request.draft("article")
+    if "title" not in draft or "text" not in draft:
+        return Redirect("/new")
+    category = request.db.value("SELECT name FROM categories WHERE id = ?", draft["category"]) or "none"
+    content = parsed(request.db, draft["text"])
+    values = {"title": draft["title"], "category": category, "sections": content}
+    return Page("New article, step 3 of 3: preview", "articles.preview", **values)
+
+
+@site.post("/new/publish")
+def publish(request: Request) -> Reply:
+    """Create the article."""
+    user, draft = request.member(), request.session.drafts.pop("article", {})
+    if "title" not in draft or "text" not in draft:
+        return Redirect("/new")
+    title = draft["title"]
+    if request.db.find("articles", title=title):
+        return Redirect("/new", TAKEN)
+    number = publish_article(request.db, request.today, user["id"], title, draft["text"], draft["category"])
+    return Redirect(f"/article/{number}", f"The article {title} has been published.")

@@ -1,67 +1,110 @@
-"""User pages, and the user's own profile."""
+"""User pages, the user's own profile, and private messages."""
 
 from ..choices import NOTIFICATIONS
-from ..html import area, button, facts, field, form, join, link, select, tag, tick
-from ..web import Page, Redirect, Reply, Request
-from .base import article_link, site
+from ..data import Row
+from ..requests import query
+from ..sites import WIKI as site
+from ..web import Page, Redirect, Reply, Request, confirm, paged
+
+KINDS = {"received": ("receiver_id", "sender_id", "From"), "sent": ("sender_id", "receiver_id", "To")}
 
 
 @site.get("/users/{}")
 def person(request: Request, user_id: int) -> Page:
     """Display a user."""
-    row = request.one("SELECT * FROM users WHERE id = ?", user_id)
+    row = request.find("users", id=user_id)
     articles = request.db.rows(
         "SELECT DISTINCT articles.* FROM revisions JOIN articles ON articles.id = article_id WHERE user_id = ?"
         " ORDER BY title LIMIT 10",
         user_id,
     )
     posts = request.db.value("SELECT count(*) FROM posts WHERE user_id = ?", user_id)
-    body = join(
-        facts(
-            [
-                ("User name", row["login"]),
-                ("Role", row["role"]),
-                ("E-mail", row["email"] if row["show_email"] else "not shown"),
-                ("About", row["about"] or "not provided"),
-                ("Forum posts", posts),
-            ]
-        ),
-        tag("p", link(f"Send a message to {row['name']}", f"/messages/new?to={row['login']}")),
-        tag("h2", "Articles"),
-        [tag("p", article_link(each)) for each in articles],
-    )
-    return Page(row["name"], body)
+    return Page(row["name"], "people.person", user=row, articles=articles, posts=posts)
 
 
-@site.get("/profile")
-def profile(request: Request) -> Page:
-    """Display the edit form of the user's profile."""
+@site.form("/profile")
+def profile(request: Request) -> Reply:
+    """Display the edit form of the user's profile, and save it."""
+    user, errors = request.member(), []
+    values = dict(user)
+    if request.posted:
+        values |= {**request.form.texts("name", "about", "notify"), "show_email": request.form.ticked("show_email")}
+        if values["name"] and values["notify"] in NOTIFICATIONS:
+            request.db.edit("users", {"id": user["id"]}, **values)
+            return Redirect("/profile", "Your profile has been saved.")
+        errors = ["The name must not be empty."]
+    return Page("Profile", "people.profile", errors, values=values, notifications=list(NOTIFICATIONS.items()))
+
+
+@site.get("/messages")
+def received(request: Request) -> Page:
+    """Display the received messages, newest first."""
+    return _list(request, "received")
+
+
+@site.get("/messages/sent")
+def sent(request: Request) -> Page:
+    """Display the sent messages, newest first."""
+    return _list(request, "sent")
+
+
+def _list(request: Request, kind: str) -> Page:
     user = request.member()
-    return _form(user["name"], user["about"], bool(user["show_email"]), user["notify"])
-
-
-def _form(name: str, about: str, show_email: bool, notify: str, errors: tuple[str, ...] = ()) -> Page:
-    body = form(
-        "/profile",
-        field("Name", "name", name),
-        area("About me", "about", about, 3),
-        tag("p", tick("Show my e-mail address", "show_email", show_email)),
-        select("Notify me about", "notify", NOTIFICATIONS.items(), notify),
-        tag("p", button("Save profile")),
+    mine, other, heading = KINDS[kind]
+    pages = paged(request, request.db.value(f"SELECT count(*) FROM messages WHERE {mine} = ?", user["id"]))
+    rows = request.db.rows(
+        f"SELECT messages.*, users.name FROM messages JOIN users ON users.id = {other} WHERE {mine} = ?"
+        " ORDER BY messages.id DESC LIMIT 10 OFFSET ?",
+        *(user["id"], pages.offset),
     )
-    return Page("Profile", body, errors)
+    return Page(f"Messages {kind}", "people.messages", heading=heading, messages=rows, pages=pages)
 
 
-@site.post("/profile")
-def save(request: Request) -> Reply:
-    """Save the profile."""
-    user, asked = request.member(), request.form
-    name, about, notify = asked.text("name"), asked.text("about"), asked.text("notify")
-    show_email = asked.text("show_email") == "1"
-    if not name or notify not in NOTIFICATIONS:
-        return _form(name, about, show_email, notify, ("The name must not be empty.",))
-    request.db.run(
-        "UPDATE users SET name = ?, about = ?, show_email = ?, notify = ? WHERE id = ?",
-        *(name, about, int(show_email), notify, user["id"]),
+def _own(request: Request, message_id: int) -> Row:
+    user = request.member()
+    return request.one(
+        "SELECT messages.*, senders.name AS sender, senders.login, receivers.name AS receiver FROM messages"
+        " JOIN users AS senders ON senders.id = sender_id JOIN users AS receivers ON receivers.id = receiver_id"
+        " WHERE messages.id = ? AND ? IN (sender_id, receiver_id)",
+        *(message_id, user["id"]),
     )
-    return Redirect("/profile", "Your profile has been saved.")
+
+
+@site.get("/messages/{}")
+def message(request: Request, message_id: int) -> Page:
+    """Display a message."""
+    row, user = _own(request, message_id), request.member()
+    reply = "/messages/new" + query({"to": row["login"], "subject": f"Re: {row['subject']}"})
+    received = row["receiver_id"] == user["id"]
+    return Page(row["subject"], "people.message", message=row, reply=reply, received=received)
+
+
+@site.form("/messages/new")
+def new(request: Request) -> Reply:
+    """Send a message."""
+    user, errors = request.member(), []
+    values = {**request.query.texts("to", "subject"), "text": ""}
+    if request.posted:
+        values = request.form.texts("to", "subject", "text")
+        to, subject, text = values.values()
+        receiver = request.db.row("SELECT * FROM users WHERE login = ?", to.lower())
+        if receiver and subject and text:
+            row = {"sender_id": user["id"], "receiver_id": receiver["id"], "subject": subject, "text": text}
+            request.db.add("messages", **row, date=request.today)
+            return Redirect("/messages/sent", f"Your message to {receiver['name']} has been sent.")
+        errors = [] if receiver else ["No user has this user name."]
+        if not subject or not text:
+            errors.append("The subject and the message must not be empty.")
+    return Page("New message", "people.new", errors, values=values)
+
+
+@site.form("/messages/{}/delete")
+def delete(request: Request, message_id: int) -> Reply:
+    """Delete a received message after a confirmation."""
+    row, user = _own(request, message_id), request.member()
+    if not request.posted:
+        question = f"Delete the message {row['subject']}?"
+        return confirm(question, "Delete message", request.path, f"/messages/{message_id}")
+    request.find("messages", id=message_id, receiver_id=user["id"])
+    request.db.remove("messages", id=message_id)
+    return Redirect("/messages", f"The message {row['subject']} has been deleted.")

@@ -1,10 +1,3 @@
-"""Shared parts of the shop's pages: the schema, the menu, and the formats of money and lines. Prices are in cents."""
-
-from ..data import Row
-from ..html import Html, link
-from ..web import Request, Site
-
-SCHEMA = """
 CREATE TABLE users (
     id INTEGER PRIMARY KEY AUTOINCREMENT, login TEXT NOT NULL UNIQUE, password TEXT NOT NULL, name TEXT NOT NULL,
     email TEXT NOT NULL, newsletter INTEGER NOT NULL, contact TEXT NOT NULL);
@@ -42,29 +35,3 @@ CREATE TABLE returns (
     id INTEGER PRIMARY KEY AUTOINCREMENT, order_id INTEGER NOT NULL REFERENCES orders (id),
     product_id INTEGER NOT NULL REFERENCES products (id), reason TEXT NOT NULL, refund TEXT NOT NULL,
     date TEXT NOT NULL);
-"""
-
-
-def _menu(request: Request) -> list[Html]:
-    always = [link("Search", "/search"), link("Cart", "/cart")]
-    mine = [link("Orders", "/orders"), link("Wish list", "/wishes"), link("Account", "/account")]
-    return always + (mine if request.user() else [])
-
-
-site = Site("shop", "Corner Shop", SCHEMA, _menu)
-
-
-def money(cents: int) -> str:
-    """Return an amount as displayed: ``$12.50``."""
-    return f"${cents // 100}.{cents % 100:02}"
-
-
-def variant_of(row: Row) -> str:
-    """Return the color and the size of a line, if it has them."""
-    return ", ".join(part for part in (row["color"], row["size"]) if part)
-
-
-def line_name(row: Row) -> str:
-    """Return the name of a line of a cart or an order: ``Brass lamp (red, M)``."""
-    variant = variant_of(row)
-    return f"{row['name']} ({variant})" if variant else str(row["name"])

@@ -1,10 +1,3 @@
-"""Shared parts of the wiki's pages: the schema and the menu."""
-
-from ..data import Row
-from ..html import Html, link
-from ..web import Request, Site
-
-SCHEMA = """
 CREATE TABLE users (
     id INTEGER PRIMARY KEY AUTOINCREMENT, login TEXT NOT NULL UNIQUE, password TEXT NOT NULL, name TEXT NOT NULL,
     email TEXT NOT NULL, role TEXT NOT NULL, about TEXT NOT NULL, show_email INTEGER NOT NULL, notify TEXT NOT NULL);
@@ -35,23 +28,3 @@ CREATE TABLE reports (
 CREATE TABLE messages (
     id INTEGER PRIMARY KEY AUTOINCREMENT, sender_id INTEGER NOT NULL REFERENCES users (id),
     receiver_id INTEGER NOT NULL REFERENCES users (id), subject TEXT NOT NULL, text TEXT NOT NULL, date TEXT NOT NULL);
-"""
-
-
-def _menu(request: Request) -> list[Html]:
-    always = [link("Articles", "/articles"), link("Search", "/search"), link("Forum", "/forum")]
-    mine = [link("Messages", "/messages"), link("Watch list", "/watches"), link("Profile", "/profile")]
-    return always + (mine if request.user() else [])
-
-
-site = Site("wiki", "Open Wiki", SCHEMA, _menu)
-
-
-def article_link(row: Row) -> Html:
-    """Return the link to an article."""
-    return link(row["title"], f"/article/{row['id']}")
-
-
-def is_moderator(user: Row | None) -> bool:
-    """Return whether this user is a moderator of the forum."""
-    return user is not None and user["role"] == "moderator"
