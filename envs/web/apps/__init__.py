@@ -2,7 +2,7 @@
 
 ``env`` is the environment; ``splits`` holds instances, templates or sites out; ``worlds/`` draws the initial data,
 ``tasks/`` the goals; ``database`` opens a database of the sandbox, and ``state`` compares it. ``server/`` holds the
-apps themselves, which the image ``web`` contains; ``server.serve.main`` serves one.
+apps themselves, which the image ``web`` contains; ``server.start.main`` serves one.
 
 Invariant: the expected state and the answer never enter the sandbox. The database is one file, complete after each
 response, and is only ever read here, as a file that may hold anything.

@@ -62,7 +62,7 @@ class WebAppsEnv(CustomSiteEnv):
 
     def server_command(self) -> str:
         """Return the command that serves the task's app."""
-        return main_command("apps.serve", self.app_task.site, str(PORT), DATABASE, WORLD)
+        return main_command("apps.start", self.app_task.site, str(PORT), DATABASE, WORLD)
 
     @property
     def app_task(self) -> AppTask:

@@ -1,7 +1,8 @@
-"""Serve one app on 127.0.0.1: ``main(SITE, PORT, DATABASE, WORLD)`` prints ``ready PORT`` once it accepts requests."""
+"""The HTTP server of one app."""
 
 import importlib
 import json
+import socket
 import traceback
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -60,33 +61,27 @@ class Handler(BaseHTTPRequestHandler):
 
 
 class Server(ThreadingHTTPServer):
-    """A server with one daemon thread per connection."""
-
-    daemon_threads = True
-
-
-def make_server(site: str, port: int) -> tuple[Server, Site]:
-    """Return a listening server and its app, to be opened; port 0 selects a free port.
+    """A server of one app on a socket that listens, with one daemon thread per connection.
 
     Raises:
         ValueError: the site is unknown.
-        OSError: the port is in use.
     """
-    if site not in SITES:
-        raise ValueError(f"unknown site {site!r}; choose from {', '.join(SITES)}")
-    application: Site = importlib.import_module(f".{site}", __package__).site
-    return Server(("127.0.0.1", port), type("SiteHandler", (Handler,), {"site": application})), application
+
+    daemon_threads = True
+
+    def __init__(self, listening: socket.socket, site: str) -> None:
+        if site not in SITES:
+            raise ValueError(f"unknown site {site!r}; choose from {', '.join(SITES)}")
+        self.app: Site = importlib.import_module(f".{site}", __package__).site
+        handler = type("SiteHandler", (Handler,), {"site": self.app})
+        super().__init__(listening.getsockname(), handler, bind_and_activate=False)
+        self.socket.close()
+        self.socket = listening
 
 
-def main(site: str, port: str, database: str, world: str) -> None:
-    """Serve the world in a file until killed.
-
-    Raises:
-        OSError, ValueError: the file cannot be read, or is not a world.
-        sqlite3.Error: the world does not match the schema, or the database is not new.
-    """
-    server, application = make_server(site, int(port))
-    with server, open(world, encoding="utf-8") as file:
-        application.open(database, json.load(file))
+def serve(listening: socket.socket, site: str, database: str, world: str) -> None:
+    """Serve the world in a file until killed."""
+    with Server(listening, site) as server, open(world, encoding="utf-8") as file:
+        server.app.open(database, json.load(file))
         print("ready", server.server_address[1], flush=True)
         server.serve_forever()

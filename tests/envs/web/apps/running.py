@@ -1,5 +1,6 @@
 """Run an app as the sandbox does, on a SQLite file, in a thread of this process."""
 
+import socket
 import threading
 from collections.abc import Mapping
 from contextlib import closing
@@ -7,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from turnwise.envs.web.apps.database import opened
-from turnwise.envs.web.apps.server.serve import make_server
+from turnwise.envs.web.apps.server.serve import Server
 from turnwise.envs.web.apps.tasks.template import Act, AppTask
 
 from .browser import Browser
@@ -18,7 +19,8 @@ class Served:
 
     def __init__(self, site: str, folder: Path) -> None:
         self.folder = folder
-        self.server, self.site = make_server(site, 0)
+        self.server = Server(socket.create_server(("127.0.0.1", 0)), site)
+        self.site = self.server.app
         self.thread = threading.Thread(target=self.server.serve_forever, daemon=True)
         self.thread.start()
         self.begun = 0
