@@ -24,7 +24,7 @@ from ....records import Role
 from ...errors import UnusableChat
 from ...weights.adapter_folder import base_model
 from ..encoding import Encoder, load_tokenizer, read_json
-from ..renderer import ChatMessage, Parsed, Rendered
+from ..renderer import ChatMessage, Image, Parsed, Rendered
 from ..template import THOUGHT_END, Template, TurnAffixes
 
 MODEL_TYPES = frozenset[str]()
@@ -196,8 +196,10 @@ def _new_mark() -> str:
 
 
 def _refuse(messages: Sequence[ChatMessage]) -> None:
-    if any(one.calls or not all(isinstance(part, str) for part in one.content) for one in messages):
+    if any(isinstance(part, Image) for one in messages for part in one.content):
         raise ValueError("this policy reads text only, and the observation contains images")
+    if any(one.calls or one.role is Role.TOOL for one in messages):
+        raise ValueError("this policy reads text only, and a message is of a tool")
     turns = messages[messages[0].role is Role.SYSTEM :]
     if any(one.role is not (Role.ASSISTANT if i % 2 else Role.USER) for i, one in enumerate(turns)):
         raise ValueError("observations and turns must alternate, and there are two observations in a row")
