@@ -8,7 +8,7 @@ An environment whose entry point is a function declares itself by the class that
 by an attribute ``sandboxed`` of the function.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib import import_module
 from typing import Any, TypeVar, get_type_hints
 
@@ -20,7 +20,7 @@ from ..sandbox.backends.registry import AUTO, PREFERRED, backend_class
 from ..sandbox.cluster.client import ClusterProvider
 from ..sandbox.cluster.settings import SandboxSettings
 from ..sandbox.cluster.supervisor import NodeSupervisor, alive_nodes
-from ..sandbox.errors import OUTCOMES, LeaseTimeout, NoImage, SandboxBroken, SandboxError
+from ..sandbox.errors import OUTCOMES, LeaseTimeout, SandboxBroken, SandboxError
 from ..sandbox.provider import InProcessProvider, LeaseProvider, open_at_first_lease, set_provider
 from .base import TurnEnv
 from .registry import spec
@@ -33,9 +33,9 @@ __all__ = [
     "in_another_sandbox_if_lost",
     "lease_from_run",
     "lease_in_process",
+    "missing_images",
     "node_memories_mib",
     "refuse_leases",
-    "refuse_missing_images",
     "sandbox_memory_mib",
     "sandbox_settings",
 ]
@@ -57,13 +57,12 @@ def sandbox_memory_mib(env_id: str) -> int:
     return int(_declared(env_id, "sandbox_memory_mib", TurnEnv.sandbox_memory_mib))
 
 
-def refuse_missing_images(env_ids: Iterable[str], settings: SandboxSettings, *, here: bool) -> None:
-    """Check that the backend of a run has the images of its environments, before the run starts anything.
+def missing_images(env_ids: Iterable[str], settings: SandboxSettings, *, here: bool) -> Iterator[str]:
+    """Yield why the backend of a run lacks the image of an environment, and what to do about it.
 
     ``here``: whether the sandboxes start on this machine, so that its Docker engine and images are checked, too.
 
     Raises:
-        NoImage: the backend lacks the image of an environment; the text says what to do.
         UnknownEnvironment: an id is not registered.
     """
     images = {env_id: _declared(env_id, "sandbox_image", TurnEnv.sandbox_image) for env_id in env_ids}
@@ -73,16 +72,17 @@ def refuse_missing_images(env_ids: Iterable[str], settings: SandboxSettings, *, 
             continue
         need = f"`{env_id}` runs programs of the image `{image}`"
         if settings.backend != AUTO and not backend_class(settings.backend).capabilities.images:
-            raise NoImage(
+            yield (
                 f"{need}, and the sandbox backend `{settings.backend}` has no images: remove `sandboxes.backend`, or "
                 f'set it to "{PREFERRED}"'
             )
-        if here and settings.backend in (AUTO, PREFERRED):
+        elif here and settings.backend in (AUTO, PREFERRED):
             parts = backend_class(PREFERRED).prerequisites() if parts is None else parts
             for part in parts:
                 if not part.found and (part.required or part.name == f"image {image}"):
                     remedy = part.detail if part.required else f"run `{part.detail}`"
-                    raise NoImage(f"{need}, and Docker lacks the {part.name}: {remedy}")
+                    yield f"{need}, and Docker lacks the {part.name}: {remedy}"
+                    break
 
 
 def node_memories_mib(settings: SandboxSettings) -> list[int]:

@@ -1,8 +1,8 @@
 """Train and evaluate language-model agents: load a configuration, ``train`` a run of it, ``evaluate`` any policy.
 
-Invariant: the folders are floors, and each imports only those below it: ``run``, ``evaluation``, ``cluster`` and
-``planning``, ``warmup`` and ``rollout``, ``learner``, ``config``, ``algorithms``, ``telemetry``. The names below are
-imported when they are first used, so ``import turnwise.trainer`` imports nothing heavy.
+Invariant: the folders are floors, and each imports only those below it: ``run``, ``evaluation``, ``preflight``,
+``cluster`` and ``planning``, ``warmup`` and ``rollout``, ``learner``, ``config``, ``algorithms``, ``telemetry``. The
+names below are imported when they are first used, so ``import turnwise.trainer`` imports nothing heavy.
 
 To add a public name, import it under ``TYPE_CHECKING`` and name its module in ``_MODULES``.
 """

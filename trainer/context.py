@@ -6,6 +6,7 @@ from pathlib import Path
 
 from ..store.database import Database
 from ..store.run_store import RunStore
+from .algorithms.algorithm_set import AlgorithmSet
 from .algorithms.random_streams import Streams
 from .config.schema import RunConfig
 from .telemetry.events import Event
@@ -17,7 +18,8 @@ class RunContext:
     """One run: its configuration, its place in the store and on disk, and its outputs."""
 
     config: RunConfig
-    """Settings, and one component per algorithm slot."""
+    algorithms: AlgorithmSet
+    """The components of the run, which learn."""
     database: Database
     store: RunStore
     """Typed writes and reads of this run in ``database``."""

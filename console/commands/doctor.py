@@ -161,15 +161,25 @@ def _state(part: Part) -> str:
 def _model(model: str) -> Part:
     """Check whether turnwise can train a model, by its folder or hub id."""
     from ...agents.model_folder import model_folder
+    from ...agents.tokens.renderers import load_renderer
+    from ...agents.weights.adapter_folder import base_model
     from ...errors import TurnwiseError
-    from ...trainer.preflight.model import refuse_unusable
+    from ...trainer.config.schema import RunConfig
+    from ...trainer.config.sections import EnvironmentConfig
+    from ...trainer.preflight.check import check
+    from ...trainer.preflight.refusal import Command, refuse
+    from ...user_files import read_json_object
 
     try:
-        renderer, config = refuse_unusable(model_folder(model, "--model"), "--model", 0, trains=True)
+        folder = model_folder(model, "--model")
+        config = RunConfig(name="doctor", environments=[EnvironmentConfig(id="any")])
+        refuse(check(config, Command.DOCTOR, model=folder))
     except TurnwiseError as error:
         return Part("model", False, "", "training", str(error), needed=True)
+    folder = base_model(folder)
+    renderer, model_type = load_renderer(folder), read_json_object(folder / "config.json")["model_type"]
     stops = ", ".join(renderer.encoder.token(one) for one in renderer.stop_tokens)
-    return Part("model", True, f"{config.model_type}; a turn ends with {stops}", "training", "", needed=True)
+    return Part("model", True, f"{model_type}; a turn ends with {stops}", "training", "", needed=True)
 
 
 def doctor(

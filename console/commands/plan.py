@@ -28,19 +28,16 @@ def plan(
     as_json: Json = False,
 ) -> None:
     """Compute the sizes of a run; exit 1 if it cannot fit, and name settings with which it fits. Nothing is started."""
-    from ...envs.registry import spec
     from ...trainer.config.loading import load_config
     from ...trainer.planning.model_source import model_shape
     from ...trainer.planning.plan import plan_run
     from ...trainer.planning.processes import gpus_of
     from ...trainer.planning.remedies import find_remedies
-    from ...trainer.preflight.model import refuse_unplannable
+    from ...trainer.preflight.check import check
+    from ...trainer.preflight.refusal import Command, refuse
 
     run = load_config(config, overrides)
-    for one in run.environments:
-        spec(one.id)  # a run with another id would end at its start
-    if run.model.path is not None:
-        refuse_unplannable(run, run.model.path)
+    refuse(check(run, Command.PLAN))
     machine = _machine(memory, gpus, gpu_memory, gpus_of(run))
     shape = model_shape(run)
     found = plan_run(run, machine, shape)

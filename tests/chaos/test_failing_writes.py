@@ -31,6 +31,7 @@ from turnwise.store.run_store import RunStore
 from turnwise.store.writing.client import StoreClient
 from turnwise.store.writing.commit_queue import CommitQueue
 from turnwise.tests.store.making import create_run, group, trajectory, turn
+from turnwise.trainer.algorithms.algorithm_set import AlgorithmSet
 from turnwise.trainer.algorithms.random_streams import Streams
 from turnwise.trainer.config.loading import parse_config
 from turnwise.trainer.context import RunContext
@@ -133,7 +134,9 @@ class Stage:
     async def save(self, writer: CommitQueue, database: Database, version: int) -> None:
         """Save a checkpoint as a run does."""
         store, metrics = RunStore("r", database, StoreClient(writer.run)), cast(Metrics, None)
-        context = RunContext(CONFIG, database, store, self.home / "r", Streams(0), metrics, lambda event: None)
+        context = RunContext(
+            CONFIG, AlgorithmSet.of(CONFIG), database, store, self.home / "r", Streams(0), metrics, lambda event: None
+        )
         state = {"run": "r", "update": version, "version": version}
         manager = CheckpointManager(context, self._learner, await store.uid(), self.model, lambda: state)
         await manager.save(version)

@@ -10,6 +10,7 @@ from turnwise.agents.tiny_model import new_model
 from turnwise.records import Outcome, PolicyVersion
 from turnwise.store.run_lock import run_folder
 from turnwise.tests.agents.players import Stage
+from turnwise.trainer.algorithms.algorithm_set import AlgorithmSet
 from turnwise.trainer.algorithms.random_streams import Streams
 from turnwise.trainer.config.schema import RunConfig
 from turnwise.trainer.context import RunContext
@@ -35,20 +36,29 @@ class InProcess:
         """Do nothing: the dispatcher has cancelled the episodes of this process."""
 
 
-def run_context(stage: Stage, config: RunConfig, streams: Streams) -> RunContext:
-    """Return the context of run ``r``, which writes no metrics and reports nothing."""
+def run_context(
+    stage: Stage, config: RunConfig, streams: Streams, algorithms: AlgorithmSet | None = None
+) -> RunContext:
+    """Return the context of run ``r``, which writes no metrics and reports nothing; by default with new components."""
+    algorithms = algorithms or AlgorithmSet.of(config)
     folder = run_folder(stage.database, "r")
     metrics = cast(Metrics, None)
-    return RunContext(config, stage.database, stage.store(), folder, streams, metrics, lambda event: None)
+    return RunContext(config, algorithms, stage.database, stage.store(), folder, streams, metrics, lambda event: None)
 
 
-def update_step(stage: Stage, config: RunConfig, streams: Streams, folder: Path) -> UpdateStep:
+def update_step(
+    stage: Stage, config: RunConfig, streams: Streams, folder: Path, algorithms: AlgorithmSet | None = None
+) -> UpdateStep:
     """Return the update step of run ``r``, with a new tiny model."""
     model = new_model(folder, ["a", "b", "c"], hidden=32, heads=2)
-    learner = Learner(model, config.learner, config.loss, config.proximal, 1.0)
-    return UpdateStep(run_context(stage, config, streams), learner, {0: FIRST})
+    context = run_context(stage, config, streams, algorithms)
+    algorithms = context.algorithms
+    learner = Learner(model, config.learner, algorithms.loss, algorithms.proximal, 1.0)
+    return UpdateStep(context, learner, {0: FIRST})
 
 
-def dispatcher(stage: Stage, config: RunConfig, streams: Streams, pool: object) -> Dispatcher:
+def dispatcher(
+    stage: Stage, config: RunConfig, streams: Streams, pool: object, algorithms: AlgorithmSet | None = None
+) -> Dispatcher:
     """Return the rollout side of run ``r``; ``pool`` plays the groups."""
-    return Dispatcher(run_context(stage, config, streams), cast(WorkerPool, pool), 0, 0)
+    return Dispatcher(run_context(stage, config, streams, algorithms), cast(WorkerPool, pool), 0, 0)

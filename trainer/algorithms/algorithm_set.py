@@ -1,8 +1,9 @@
-"""The components of a run: one field per slot, each checked and built when the configuration is loaded."""
+"""The components of a run: their choice, checked when the configuration is loaded, and the live components."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import BaseModel, Field, PrivateAttr, SerializeAsAny, model_validator
@@ -46,8 +47,11 @@ def _default_group_filters() -> list[GroupFilter]:
     return [GroupFilter.build({"name": "zero_variance"})]
 
 
-class AlgorithmSet(BaseModel):
-    """One component per slot, or a list of them. Components keep their state here, so a set belongs to one run."""
+class AlgorithmConfig(BaseModel):
+    """The choice of one component per slot, or of a list of them, with their options.
+
+    These components hold values only. ``AlgorithmSet`` holds those of a run, which learn.
+    """
 
     task_sampler: SerializeAsAny[TaskSampler] = Field(default_factory=TaskSampler.build_default)
     """Selects the task of each group."""
@@ -74,14 +78,42 @@ class AlgorithmSet(BaseModel):
     replay_buffer: SerializeAsAny[ReplayBuffer] = Field(default_factory=ReplayBuffer.build_default)
     """Selects stored groups that are trained on again."""
 
-    _observed: int = PrivateAttr(0)
-    _drawn: int = PrivateAttr(0)
-
     @model_validator(mode="after")
     def _check_replay(self) -> Self:
         if reason := self.replay_buffer.conflict(self.loss, self.group_filters):
             raise ValueError(reason)
         return self
+
+    @property
+    def scoring_needs_texts(self) -> bool:
+        """Whether a component reads the texts of observations when a group is scored or observed."""
+        return any(one.needs_texts for _, one in self.components())
+
+    @property
+    def needs_reference(self) -> bool:
+        """Whether a component needs the reference policy."""
+        return Need.REFERENCE in self.loss.needs or self.advantage.needs_token_model
+
+    def components(self) -> Iterator[tuple[str, Component]]:
+        """Yield every component with its key: the slot, and the index in slots that hold a list."""
+        for base in SLOTS:
+            value = getattr(self, base.slot)
+            if isinstance(value, list):
+                yield from ((f"{base.slot}.{index}", one) for index, one in enumerate(value))
+            else:
+                yield base.slot, value
+
+
+class AlgorithmSet(AlgorithmConfig):
+    """The components of one run: they keep their state here."""
+
+    _observed: int = PrivateAttr(0)
+    _drawn: int = PrivateAttr(0)
+
+    @classmethod
+    def of(cls, config: AlgorithmConfig) -> Self:
+        """Build the components that a configuration chooses, without any state."""
+        return cls(**{base.slot: deepcopy(getattr(config, base.slot)) for base in SLOTS})
 
     @property
     def observed(self) -> int:
@@ -102,16 +134,6 @@ class AlgorithmSet(BaseModel):
         """Whether any component learns from scored groups."""
         return any(type(one).observe is not Component.observe for _, one in self.components())
 
-    @property
-    def scoring_needs_texts(self) -> bool:
-        """Whether a component reads the texts of observations when a group is scored or observed."""
-        return any(one.needs_texts for _, one in self.components())
-
-    @property
-    def needs_reference(self) -> bool:
-        """Whether a component needs the reference policy."""
-        return Need.REFERENCE in self.loss.needs or self.advantage.needs_token_model
-
     def observe(self, number: int, scored: ScoredGroup) -> None:
         """Pass a group to every component; ``number`` is that of its scoring, which rises from call to call."""
         for _, one in self.components():
@@ -122,15 +144,6 @@ class AlgorithmSet(BaseModel):
     def component_metrics(self) -> dict[str, float]:
         """Return the metrics of every component, each under ``<slot>/<name>``, with the index in slots of a list."""
         return {f"{key}/{name}": value for key, one in self.components() for name, value in one.metrics().items()}
-
-    def components(self) -> Iterator[tuple[str, Component]]:
-        """Yield every component with its key: the slot, and the index in slots that hold a list."""
-        for base in SLOTS:
-            value = getattr(self, base.slot)
-            if isinstance(value, list):
-                yield from ((f"{base.slot}.{index}", one) for index, one in enumerate(value))
-            else:
-                yield base.slot, value
 
     def component_states(self) -> dict[str, Any]:
         """Return the state of every component, as JSON values."""

@@ -127,9 +127,15 @@ class Cluster:
     def start(cls, config: RunConfig, database: Database, model: Path, logs: LogFolder | None = None) -> Self:
         """Start every actor without waiting for any; ``ready`` waits. Ray must be up.
 
+        A run that plays nothing has no actors here: this process writes, and Ray is not needed.
+
         Args:
             logs: where each actor writes its log; None writes none.
         """
+        if not config.num_engines:
+            writer = CommitQueue(database)
+            access = StoreAccess(StoreClient(writer.run, database.blobs), {}, own=writer)
+            return cls(EngineGroup([]), WorkerPool(lambda _: None, []), access, None)
         import ray
 
         store = StoreAccess.start(database, logs)
@@ -168,13 +174,6 @@ class Cluster:
         is_fixed = sandboxes is not None or database.engine.dialect.name == "sqlite"
         group = EngineGroup(engines, allowance_s)
         return cls(group, workers, store, sandboxes, None if is_fixed else partial(worker_nodes, config))
-
-    @classmethod
-    def offline(cls, database: Database) -> Self:
-        """Return the cluster of a run that plays nothing: no actors, and this process writes. Needs no Ray."""
-        writer = CommitQueue(database)
-        store = StoreAccess(StoreClient(writer.run, database.blobs), {}, own=writer)
-        return cls(EngineGroup([]), WorkerPool(lambda _: None, []), store, None)
 
     async def ready(self) -> None:
         """Wait until engines, workers and the writing process answer, then watch the engines.

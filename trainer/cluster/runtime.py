@@ -5,10 +5,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from ...agents.placement import hosts_of_actors
 from ...errors import TurnwiseError
-from ...masking import without_secrets
-from ...store.database import Database
 from .daemons import RayDaemons
 from .ray_patches import log_errors_of_actors, same_search_path, start_fewer_processes
 
@@ -69,24 +66,3 @@ def stop_ray() -> None:
     """Stop what ``start_ray`` started."""
     while _started:
         _started.pop().stop()
-
-
-def check_store_reach(database: Database) -> None:
-    """Refuse an SQLite store if Ray may place actors of the run on other hosts. Ray must be up.
-
-    Raises:
-        TurnwiseError: the store is an SQLite file, and the Ray cluster has other hosts for the run's actors.
-    """
-    if database.engine.dialect.name != "sqlite":
-        return
-    import ray
-
-    nodes = ray.nodes()
-    own = ray.get_runtime_context().get_node_id()
-    local = {str(node["NodeManagerAddress"]) for node in nodes if node["NodeID"] == own}
-    if others := sorted(hosts_of_actors(nodes) - local):
-        raise TurnwiseError(
-            f"the store `{without_secrets(database.url)}` is an SQLite file of this host, and the Ray cluster may "
-            f"place actors that write to it on other hosts (`{'`, `'.join(others[:3])}`): use a PostgreSQL store "
-            "(`--store postgresql://USER@HOST/NAME`), or train on this host alone, without `--ray-address`"
-        )

@@ -10,7 +10,7 @@ from pydantic import ConfigDict, Field, model_validator
 from ...agents.engine.config import EngineConfig
 from ...envs.sandboxes import SandboxSettings
 from ...store.maintenance.policy import RetentionPolicy
-from ..algorithms.algorithm_set import SLOTS, AlgorithmSet
+from ..algorithms.algorithm_set import SLOTS, AlgorithmConfig
 from ..algorithms.component import Component
 from ..algorithms.curriculum.task_samplers.base import WeightedEnvironment
 from ..algorithms.registry import component_name
@@ -64,7 +64,7 @@ MATHEMATICS_REVISION = 4
 """Part of ``digest``. Raise it when the default or the meaning of a key that ``digest`` hashes changes."""
 
 
-class RunConfig(AlgorithmSet):
+class RunConfig(AlgorithmConfig):
     """A whole run: its sections, and one component per algorithm slot, chosen by ``name``.
 
     The learning rate decays along ``max_steps`` where it is given, so that a run is the same on a slow machine as on a
@@ -126,7 +126,7 @@ class RunConfig(AlgorithmSet):
 
     def _offline_conflict(self) -> str:
         """Return the reason why the other keys do not fit `offline`; empty if they do."""
-        if not self.is_offline:
+        if self.offline.run is None:
             return "`offline.rewards` needs `offline.run`, the run of the reward set" if self.offline.rewards else ""
         if self.rewards:
             return (
@@ -201,9 +201,19 @@ class RunConfig(AlgorithmSet):
         return self
 
     @property
-    def is_offline(self) -> bool:
-        """Whether the groups come from another run in the store; the run then starts no engine and no worker."""
-        return self.offline.run is not None
+    def num_engines(self) -> int:
+        """Engine replicas: none, and no rollout worker, if the groups come from another run in the store."""
+        return self.rollout.num_engines if self.offline.run is None else 0
+
+    @property
+    def played_environments(self) -> list[EnvironmentConfig]:
+        """The environments in which the run plays."""
+        return self.environments if self.num_engines else []
+
+    @property
+    def uses_ray(self) -> bool:
+        """Whether processes of the run are Ray actors."""
+        return self.num_engines > 0 or self.learner.backend == "fsdp"
 
     def reference_folder(self, first_checkpoint: Path) -> Path | None:
         """Return the folder of the reference policy; None if it is the policy without its LoRA adapter.
@@ -267,7 +277,7 @@ class RunConfig(AlgorithmSet):
             default = _mathematics(type(self).model_fields[base.slot].get_default(call_default_factory=True))
             if chosen != default:
                 settings[base.slot] = chosen
-        return {name: value for name, value in settings.items() if value or name in AlgorithmSet.model_fields}
+        return {name: value for name, value in settings.items() if value or name in AlgorithmConfig.model_fields}
 
 
 def _mathematics(value: Component | list[Component]) -> Any:

@@ -11,6 +11,8 @@ from ...agents.model_folder import model_folder
 from ...agents.rollout.timeouts import Timeouts
 from ...agents.weights.registry import check_name
 
+HELD_OUT_SEED = 1_000_003
+"""The first held-out task's number: the same tasks for every policy and every run."""
 _TIMEOUTS = Timeouts()
 _Beta = Annotated[float, Field(ge=0, lt=1)]
 

@@ -22,6 +22,9 @@ from ...store.run_lock import hold_evaluation
 from ...store.run_store import RunStore, finish_if_running
 from ...store.writing.client import StoreClient
 from ...store.writing.commit_queue import CommitQueue
+from ..config.sections import EnvironmentConfig
+from ..preflight.check import check
+from ..preflight.refusal import Command, refuse
 from ..shutdown import SHUTDOWN
 from .engine_players import CreatePlayer, engine_players
 from .recording import recorded, run_name, until_signal
@@ -94,6 +97,9 @@ def branch(
             f"turns leaves none; choose `--turns {at + 1}` or more"
         )
     run = run_name("branch", shown)
+    task, model = stored.group.task, absolute(policy).resolve() if is_model(policy) else None
+    config = settings.run_config(run, EnvironmentConfig(id=task.env_id, options=dict(task.options)))
+    refuse(check(config, Command.BRANCH, model=model))
     SHUTDOWN.hint = "stopping the episodes (a second signal ends them at once)"
     SHUTDOWN.record = partial(finish_if_running, database, run)
     SHUTDOWN.unblock()

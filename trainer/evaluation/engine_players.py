@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import asdict
 from pathlib import Path
 
 from ...agents.engine.client import PolicyClient
@@ -16,8 +15,6 @@ from ...envs.runner.env_thread import EnvThread
 from ...records import Group, Task, Trajectory
 from ...store.database import Database
 from ...store.writing.client import StoreClient
-from ..algorithms.curriculum.horizons.constant import ConstantHorizon
-from ..config.schema import RunConfig
 from ..config.sections import EnvironmentConfig
 from ..shutdown import SHUTDOWN
 from .settings import EvalSettings
@@ -35,19 +32,11 @@ async def engine_players(
     """Start the engine of a checkpoint; yield the path into the store, and the factory. Ray must be up.
 
     Raises:
-        TurnwiseError: the engine did not start, or the model of an adapter is not the one that it was trained on.
+        TurnwiseError: the engine did not start.
     """
     from ..cluster.actors import Cluster, player_factory
-    from ..learner.model.adapter_base import verify_base
 
-    verify_base(folder)
-    config = RunConfig(
-        name=run,
-        environments=[EnvironmentConfig(id=task.env_id, options=dict(task.options))],
-        rollout=settings.rollout,
-        engine=settings.engine,
-        horizon=ConstantHorizon(**asdict(settings.horizon)),
-    )
+    config = settings.run_config(run, EnvironmentConfig(id=task.env_id, options=dict(task.options)))
     renderer, create = load_renderer(folder), player_factory(settings.rollout)
     sampling = Sampling(tuple(renderer.stop_tokens), settings.rollout.temperature)
     cluster = Cluster.start(config, database, folder)

@@ -9,14 +9,12 @@ from ...envs.tasks import env_key, env_key_of, make_task
 from ...errors import TurnwiseError
 from ...rates import is_counted, success_rate
 from ...records import SCORED_STATUSES, Outcome, Task, is_success
-from ..config.sections import EnvironmentConfig
+from ..config.sections import HELD_OUT_SEED, EnvironmentConfig
 from .intervals import wilson
 
-SEED = 1_000_003
-"""The first held-out task's number: the same tasks for every policy and every run."""
 SEED_STRIDE = 100_000
 """Held-out tasks per evaluation seed: evaluations with different seeds share no task."""
-MAX_SEED = (2**32 - SEED) // SEED_STRIDE - 1
+MAX_SEED = (2**32 - HELD_OUT_SEED) // SEED_STRIDE - 1
 """The largest evaluation seed: all of its tasks have seeds of 32 bits."""
 
 
@@ -70,11 +68,11 @@ def first_task(seed: int) -> int:
     """
     if not 0 <= seed <= MAX_SEED:
         raise TurnwiseError(f"the seed of an evaluation, {seed}, must be from 0 to {MAX_SEED}")
-    return SEED + SEED_STRIDE * seed
+    return HELD_OUT_SEED + SEED_STRIDE * seed
 
 
 def held_out(
-    environments: Sequence[EnvironmentConfig], count: int, split: str = "test", seed: int = SEED
+    environments: Sequence[EnvironmentConfig], count: int, split: str = "test", seed: int = HELD_OUT_SEED
 ) -> list[Task]:
     """Return ``count`` tasks, distributed evenly over the environments."""
     return [

@@ -22,11 +22,12 @@ from ...records import Horizon
 from ...user_files import read_json_object
 from ..algorithms.curriculum.horizons.base import HorizonSchedule
 from ..algorithms.curriculum.horizons.constant import ConstantHorizon
-from ..config.sections import RolloutConfig
-from ..planning.devices import cpu_build, engine_obstacle
+from ..config.schema import RunConfig
+from ..config.sections import EnvironmentConfig, RolloutConfig
 from ..planning.engine_memory import EngineMemory
 from ..planning.model_shape import UnknownShape
 from ..planning.model_source import shape_in
+from ..preflight.devices import cpu_build, engine_obstacle
 
 CACHED_CONTEXTS = 2
 """Full contexts that the cache of an engine holds whose run does not set it; most episodes are shorter."""
@@ -45,6 +46,17 @@ class EvalSettings:
     def timeouts(self) -> Timeouts:
         """The timeouts of ``rollout``."""
         return self.rollout.timeouts
+
+    def run_config(self, run: str, environment: EnvironmentConfig) -> RunConfig:
+        """Return the configuration of a run that plays one environment with these settings."""
+        return RunConfig(
+            name=run,
+            environments=[environment],
+            rollout=self.rollout,
+            engine=self.engine,
+            sandboxes=self.sandboxes,
+            horizon=ConstantHorizon(**asdict(self.horizon)),
+        )
 
     def json(self) -> dict[str, Any]:
         """Return the settings as JSON values."""
@@ -92,20 +104,17 @@ def settings_of(
 def checked_settings(
     policy: str, max_turns: int | None, temperature: float | None, sandboxes: Mapping[str, Any] | None = None
 ) -> EvalSettings:
-    """Return ``settings_of`` a policy. If it is a model, check first that it can play.
+    """Return ``settings_of`` a policy. If it is a model, check first that its files of settings can be read.
 
     Raises:
-        TurnwiseError: as ``settings_of``, or the model is refused.
+        TurnwiseError: as ``settings_of``, or a file cannot be read.
     """
-    if not is_model(policy):
-        return settings_of(policy, max_turns, temperature, sandboxes)
-    from ..preflight.model import refuse_broken_settings, refuse_unusable  # imports torch
+    if is_model(policy):
+        from ..preflight.model_files import refuse_broken_settings  # imports torch
 
-    refuse_broken_settings(absolute(policy))
-    refuse_broken_settings(base_model(absolute(policy)))
-    settings = settings_of(policy, max_turns, temperature, sandboxes)
-    refuse_unusable(absolute(policy), "--policy", settings.horizon.max_context)
-    return settings
+        refuse_broken_settings(absolute(policy))
+        refuse_broken_settings(base_model(absolute(policy)))
+    return settings_of(policy, max_turns, temperature, sandboxes)
 
 
 def _engine_of(trained: Mapping[str, Any], policy: str) -> EngineConfig:

@@ -7,19 +7,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import asdict
 from functools import partial
+from pathlib import Path
 from time import monotonic
 from typing import Any
 
 from ...agents.model_folder import is_hub_id, model_folder
 from ...agents.rollout.assignment import Assignment
 from ...agents.rollout.group_runner import GroupRunner
-from ...agents.rollout.timeouts import Timeouts
-from ...agents.tokens.renderers import load_renderer
-from ...envs.base import TurnEnv
-from ...envs.errors import EnvError
-from ...envs.runner.env_thread import EnvThread
 from ...envs.runner.once import enumerated_seeds
 from ...envs.sandboxes import any_sandboxed, lease_in_process
 from ...envs.tasks import make_task
@@ -32,16 +27,16 @@ from ...store.run_lock import hold_evaluation
 from ...store.run_store import RunStore, finish_if_running
 from ...store.writing.client import StoreClient
 from ...store.writing.commit_queue import CommitQueue
-from ..algorithms.curriculum.horizons.constant import ConstantHorizon
 from ..config.schema import RunConfig
 from ..config.sections import EnvironmentConfig
+from ..preflight.check import check
+from ..preflight.refusal import Command, Stage, refuse
 from ..shutdown import SHUTDOWN
 from .engine_players import FAILED_CLOSE_TIMEOUT_S
-from .heldout import SEED, SEED_STRIDE, EvalResult, first_task, held_out, summarize
+from .heldout import SEED_STRIDE, EvalResult, first_task, held_out, summarize
 from .play_tasks import play_tasks
 from .recording import recorded, run_name, until_signal
 from .settings import EvalSettings, checked_settings, is_model
-from .sight import Context, refuse_unseen
 from .token_free import TokenFreePlayers, check_key, is_token_free
 
 CONCURRENCY = 64
@@ -103,15 +98,17 @@ def evaluate(
     SHUTDOWN.hint = "stopping the evaluation (a second signal ends it at once)"
     SHUTDOWN.record = partial(finish_if_running, database, run)
     SHUTDOWN.unblock()
-    asyncio.run(_can_be_played(policy, environment, settings.timeouts))
+    config = settings.run_config(run, environment)
+    model = absolute(policy).resolve() if is_model(policy) else None
+    refuse(check(config, Command.EVAL, model=model, policy="" if model else policy))
     problems = _problems(environment, tasks, split, seed)
     if not is_model(policy) and not is_token_free(policy):
         raise TurnwiseError(
             f"--policy {shown}: neither random, oracle, human, a folder with a model (no config.json there), nor a URL"
         )
     with hold_evaluation(database, run, SHUTDOWN.abandon):
-        if is_model(policy):
-            played = _with_engine(policy, environment, database, run, problems, settings)
+        if model is not None:
+            played = _with_engine(policy, model, config, database, problems, settings)
         else:
             played = asyncio.run(
                 until_signal(_with_player(policy, shown, database, run, problems, seed, settings, api_key_env))
@@ -125,31 +122,6 @@ def _problems(environment: EnvironmentConfig, count: int, split: str, seed: int)
     if seeds is None:
         return held_out([environment], count, split, first_task(seed))
     return [make_task(environment.id, one, split, environment.options) for one in seeds[:count]]
-
-
-async def _can_be_played(policy: str, environment: EnvironmentConfig, timeouts: Timeouts) -> None:
-    """Check, before anything is stored, that the environment can be made and that this policy can play it.
-
-    Raises:
-        EnvError: it cannot be made.
-        ImagesUnsupported: it returns images, and the policy is a server. A model is checked later, with sandboxes.
-        TurnwiseError: it lacks the method that the policy calls (``valid_actions`` or ``oracle``).
-    """
-    if "://" in policy:
-        await refuse_unseen([environment], "test", timeouts.reset_s)
-    owner = EnvThread(environment.id, environment.options)
-    await owner.make(timeouts.reset_s)
-    asks = {"random": TurnEnv.valid_actions, "oracle": TurnEnv.oracle}.get(policy)
-    try:
-        if asks is not None:
-            await owner.reset(SEED, "test", timeouts.reset_s)
-            await owner.run(policy, lambda env: getattr(env, asks.__name__)(), timeouts.step_s)
-    except EnvError as error:
-        # Any other failure may be transient: the episodes record it.
-        if isinstance(error.__cause__, NotImplementedError):
-            raise TurnwiseError(f"--policy {policy} cannot play {environment.id}: {error.__cause__}") from error
-    finally:
-        await owner.close(timeouts.step_s)
 
 
 async def _with_player(
@@ -188,34 +160,17 @@ async def _with_player(
 
 
 def _with_engine(
-    policy: str,
-    environment: EnvironmentConfig,
-    database: Database,
-    run: str,
-    problems: list[Any],
-    settings: EvalSettings,
+    policy: str, folder: Path, config: RunConfig, database: Database, problems: list[Any], settings: EvalSettings
 ) -> list[Any]:
     from ..cluster.actors import Cluster
     from ..cluster.runtime import start_ray, stop_ray
-    from ..learner.model.adapter_base import verify_base
     from ..rollout.group_player import play_group
-
-    folder = absolute(policy).resolve()
-    verify_base(folder)
-    config = RunConfig(
-        name=run,
-        environments=[environment],
-        rollout=settings.rollout,
-        engine=settings.engine,
-        horizon=ConstantHorizon(**asdict(settings.horizon)),
-    )
 
     async def main() -> list[Any]:
         cluster = Cluster.start(config, database, folder)
-        store = RunStore(run, database, cluster.store.client)
+        store = RunStore(config.name, database, cluster.store.client)
         try:
-            context = Context(await asyncio.to_thread(load_renderer, folder), settings.horizon.max_context)
-            await refuse_unseen([environment], "test", config.rollout.reset_timeout_s, context)
+            refuse(await asyncio.to_thread(check, config, Command.EVAL, stage=Stage.ACTORS, model=folder))
             await cluster.ready()
             await cluster.engines.serve_loaded(0)
             timeout_s = config.rollout.group_timeout_s

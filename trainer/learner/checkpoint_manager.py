@@ -40,7 +40,7 @@ class CheckpointManager:
         self._learner = learner
         self._store = context.store
         self._uid = run_uid
-        self._component_tensors = context.config.component_tensors
+        self._component_tensors = context.algorithms.component_tensors
         self._keep_last = context.config.checkpoint.keep_last
         is_reference = context.config.needs_reference and context.config.model.reference is None
         self._keeps_first = is_reference or context.config.checkpoint.keep_first

@@ -23,6 +23,7 @@ from .batch_stats import batch_items, batch_metrics
 from .provenance.logprob_trace import LogprobTrace, engine_mismatch
 from .provenance.recipe import new_recipe
 from .provenance.recording import UpdateRecord, record_update
+from .staleness import UNKNOWN_VERSION_STALENESS
 
 LEASE_TIMEOUT_S = 600.0
 """Seconds until the lease of a batch ends."""
@@ -45,19 +46,33 @@ class UpdateResult:
 class UpdateStep:
     """Trains on one batch after another; each update creates a version."""
 
-    def __init__(self, context: RunContext, learner: LearnerBackend, history: dict[int, PolicyVersion]) -> None:
-        """``history`` holds all versions by id, abandoned versions included; each update adds its version."""
-        config, streams = context.config, context.streams
+    def __init__(
+        self,
+        context: RunContext,
+        learner: LearnerBackend,
+        history: dict[int, PolicyVersion],
+        sampled_by: Mapping[int, PolicyVersion] | None = None,
+    ) -> None:
+        """Train on leased groups of the run, or on stored groups of another run.
+
+        Args:
+            history: all versions of the run by id, abandoned versions included; each update adds its version.
+            sampled_by: the versions of the other run. Nothing is leased then, every group counts as reuse, and no
+                staleness bound applies: the loss corrects for the difference to the current policy.
+        """
+        config, algorithms, streams = context.config, context.algorithms, context.streams
         self._config = config
+        self._algorithms = algorithms
         self._learner = learner
         self._store = context.store
         self.history = history
-        self._needs_texts = config.advantage.needs_texts or config.replay_buffer.needs_texts
+        self._sampled_by = sampled_by
+        self._needs_texts = algorithms.advantage.needs_texts or algorithms.replay_buffer.needs_texts
         encode = DemonstrationEncoder(context.folder / "tokenizer", config.max_context)
         self._reader = context.store.reader(texts=self._needs_texts, encode=encode)
         self._replay_stream = streams.of("replay_buffer")
         self._minibatch_stream = streams.of("minibatches")
-        self._filter_streams = [streams.of("sample_filters", i) for i in range(len(config.sample_filters))]
+        self._filter_streams = [streams.of("sample_filters", i) for i in range(len(algorithms.sample_filters))]
         self.skip_reason = ""
         """The reason that the last batch had nothing to train on; empty if it had."""
         self.skipped_by_buffer = False
@@ -87,7 +102,6 @@ class UpdateStep:
             TurnwiseError: the batch could not be assembled, or an optimizer step was rejected; the lease is released.
         """
         start = monotonic()
-        config = self._config
         try:
             batch = await asyncio.to_thread(self._assemble, groups, parent.update)
         except TurnwiseError:
@@ -97,7 +111,7 @@ class UpdateStep:
         if not batch.groups:
             return None
         assembled = monotonic()
-        fresh = self._fresh(groups)
+        fresh = {one.group.id for one in groups} if self._sampled_by is None else set[str]()
         try:
             learner_metrics, record = await asyncio.to_thread(self._train, batch, fresh, lr_progress, parent.update)
         except TurnwiseError:
@@ -107,7 +121,7 @@ class UpdateStep:
         metrics = {
             **learner_metrics,
             **batch_metrics([one.group for one in groups], batch),
-            **config.component_metrics(),
+            **self._algorithms.component_metrics(),
             "batch_wait_s": wait_s,
             "assembly_s": assembled - start,
             "update_s": monotonic() - assembled,
@@ -129,28 +143,24 @@ class UpdateStep:
 
     def _assemble(self, groups: Sequence[ScoredGroup], update: int) -> Batch:
         """Return the batch of leased and reused groups. Blocks while the replay buffer reads the store."""
-        config = self._config
+        algorithms = self._algorithms
         return assemble(
-            config.replay_buffer.batch(groups, self._reader, update, self._replay_stream),
-            self.history,
+            algorithms.replay_buffer.batch(groups, self._reader, update, self._replay_stream),
+            self.history if self._sampled_by is None else self._sampled_by,
             update,
-            config.rollout.max_staleness,
-            advantage=config.advantage,
-            filters=config.sample_filters,
-            loss=config.loss,
+            self._config.rollout.max_staleness if self._sampled_by is None else UNKNOWN_VERSION_STALENESS - 1,
+            advantage=algorithms.advantage,
+            filters=algorithms.sample_filters,
+            loss=algorithms.loss,
             streams=self._filter_streams,
-            replay_max_staleness=config.replay_buffer.max_staleness,
+            replay_max_staleness=algorithms.replay_buffer.max_staleness,
         )
-
-    def _fresh(self, groups: Sequence[ScoredGroup]) -> set[str]:
-        """Return the ids of the groups that the update consumes; the other groups of the batch count as reuse."""
-        return {one.group.id for one in groups}
 
     def _train(
         self, batch: Batch, fresh: Collection[str], lr_progress: float, update: int
     ) -> tuple[dict[str, float], UpdateRecord]:
         """Return the metrics of the learner's update of a batch, and the record of the update."""
-        components = self._config.loss, self._config.proximal
+        components = self._algorithms.loss, self._algorithms.proximal
         states = {one.slot: state for one in components if (state := one.state_dict())}
         trace = LogprobTrace()
         metrics = self._learner.update(batch.samples, lr_progress, update, self._minibatch_stream, trace)
@@ -159,7 +169,15 @@ class UpdateStep:
         return metrics, record_update(batch, fresh, trace, recipe, self._learner.weights_hash())
 
     async def _expire(self, groups: Sequence[ScoredGroup], batch: Batch) -> None:
-        """Expire the leased groups with nothing to train on, and set the reason if the whole batch has nothing."""
+        """Expire the leased groups with nothing to train on, and set the reason if the whole batch has nothing.
+
+        The groups of another run keep their states.
+        """
+        self.skip_reason = ""
+        self.skipped_by_buffer = False
+        if self._sampled_by is not None:
+            self.skip_reason = "" if batch.groups else "no token of a source that the loss accepts"
+            return
         leased = [one.group.id for one in groups]
         stale = [name for name in leased if name in batch.expired]
         left_out = [name for name in leased if name not in batch.expired and name not in batch.groups]
@@ -167,8 +185,6 @@ class UpdateStep:
             await self._store.expire(stale, NOTHING_TRAINED)
         if left_out:
             await self._store.expire(left_out, "left out by the replay buffer")
-        self.skip_reason = ""
-        self.skipped_by_buffer = False
         if batch.groups:
             return
         self.skipped_by_buffer = not stale

@@ -38,7 +38,7 @@ def expected_flow(config: RunConfig) -> Flow:
     episodes = groups * rollout.group_size
     if config.ray_address is None:
         episodes = min(episodes, rollout.workers_per_node * sum(one.concurrency for one in config.environments))
-    if config.is_offline:
+    if not config.num_engines:
         groups = episodes = 0
     return Flow(
         groups=groups,

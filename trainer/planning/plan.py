@@ -70,7 +70,7 @@ def plan_run(config: RunConfig, machine: Machine, shape: ModelShape | None = Non
     processes = planned_processes(config, shape)
     engine = EngineMemory(shape, config.engine, config.max_context)
     places = _places(processes, config, machine)
-    refusals = [] if config.is_offline else _engine_refusals(engine)
+    refusals = _engine_refusals(engine) if config.num_engines else []
     needed_gpus = gpus_of(config)
     if machine.gpus is not None and needed_gpus > len(machine.gpus) and config.ray_address is None:
         gpus = "1 GPU" if needed_gpus == 1 else f"{needed_gpus} GPUs"

@@ -52,18 +52,18 @@ class Process:
 def planned_processes(config: RunConfig, shape: ModelShape) -> list[Process]:
     """Return the processes of a run, those of the learner first."""
     found = [*_learner(config, shape)]
-    if not config.is_offline:
+    if config.num_engines:
         found += _engines(config, shape)
         found.append(Process("rollout worker", HOST, {"process": WORKER_BYTES}, config.rollout.workers_per_node))
         found.append(Process("store writer", HOST, {"process": WRITER_BYTES}))
-    if not config.is_offline or config.learner.backend == "fsdp":
+    if config.uses_ray:
         found.append(Process("Ray", HOST, {"process": RAY_BYTES}))
     return found
 
 
 def gpus_of(config: RunConfig) -> int:
     """Return the GPUs of a run. A learner in the driver shares the first one with the first engine."""
-    engines = 0 if config.is_offline else config.rollout.num_engines * config.engine.tensor_parallel_size
+    engines = config.num_engines * config.engine.tensor_parallel_size
     if config.learner.device == "cpu":
         return engines
     return engines + config.learner.num_ranks if config.learner.backend == "fsdp" else max(1, engines)
@@ -86,7 +86,7 @@ def rank_parts(memory: LearnerMemory) -> dict[str, int]:
 
 def _copies_weights(config: RunConfig) -> bool:
     """Return whether engines on the learner's host read a copy of the weights: ``collective`` has none."""
-    return not config.is_offline and weight_link(config, HOST, {HOST})[0] == "shm"
+    return config.num_engines > 0 and weight_link(config, HOST, {HOST})[0] == "shm"
 
 
 def _learner(config: RunConfig, shape: ModelShape) -> Iterator[Process]:

@@ -27,7 +27,7 @@ from .admission import capacity
 from .circuit_breaker import RolloutCircuitBreaker
 from .group_player import play_group
 from .scorer import Scorer
-from .second_stage import grown
+from .scoring import MIN_SURVIVORS, shape
 from .suspended_episodes import Suspended, SuspendedEpisodes
 from .worker_pool import WorkerPool
 
@@ -41,6 +41,7 @@ class Dispatcher:
         """``first_group`` and ``first_scoring`` are numbers that the store has not used for this run."""
         self._context = context
         self._config = context.config
+        self._algorithms = context.algorithms
         self._store = context.store
         self._pool = pool
         self._scorer = Scorer(context, first_scoring)
@@ -105,7 +106,7 @@ class Dispatcher:
         self._next_draw = await self._store.next_draw()
         self._lost.extend(await self._store.lost_draws())
         mixture = await self._enumerated()
-        for draw in range(self._config.drawn, self._next_draw):
+        for draw in range(self._algorithms.drawn, self._next_draw):
             self._choose(mixture, draw)
         for group in await self._store.unscored_groups():
             self._scoring.add(group)
@@ -142,7 +143,7 @@ class Dispatcher:
     def _new_group(self, mixture: Sequence[WeightedEnvironment]) -> tuple[Group, Sequence[Suspended]]:
         """Return a group of the task of the oldest suspended episode, or else of the first lost group, or else of the
         task sampler's, and the suspended episodes that its members continue."""
-        config, draw = self._config, None
+        config, algorithms, draw = self._config, self._algorithms, None
         if (task := self._suspended.next_task(self.update)) is not None:
             prompt_prefix = self._prefix(task, self._context.streams.of("prompt_prefix"))
         elif self._lost:
@@ -151,15 +152,15 @@ class Dispatcher:
         else:
             draw, self._next_draw = self._next_draw, self._next_draw + 1
             task, prompt_prefix = self._choose(mixture, draw)
-        with config.horizon.calling("horizon"):
-            horizon = config.horizon.horizon(task, self.update)
+        with algorithms.horizon.calling("horizon"):
+            horizon = algorithms.horizon.horizon(task, self.update)
         number, self.next_group = self.next_group, self.next_group + 1
         group = Group(
             id=f"{self._context.name}:{number}",
             run=self._context.name,
             task=task,
             horizon=horizon,
-            size=config.group_size.checked_size(task, config.rollout.group_size),
+            size=algorithms.group_size.checked_size(task, config.rollout.group_size),
             purpose=Purpose.TRAIN,
             prompt_prefix=prompt_prefix,
             draw=draw,
@@ -168,16 +169,16 @@ class Dispatcher:
 
     def _choose(self, mixture: Sequence[WeightedEnvironment], draw: int) -> tuple[Task, str]:
         """Return the task and the prompt prefix of one draw."""
-        config, streams = self._config, self._context.streams
-        with config.task_sampler.calling("propose"):
-            task = config.task_sampler.propose(mixture, streams.of_draw("task_sampler", draw))
+        algorithms, streams = self._algorithms, self._context.streams
+        with algorithms.task_sampler.calling("propose"):
+            task = algorithms.task_sampler.propose(mixture, streams.of_draw("task_sampler", draw))
         prompt_prefix = self._prefix(task, streams.of_draw("prompt_prefix", draw))
-        config.count_draw(draw)
+        algorithms.count_draw(draw)
         return task, prompt_prefix
 
     def _prefix(self, task: Task, stream: Random) -> str:
-        with self._config.prompt_prefix.calling("apply"):
-            return self._config.prompt_prefix.apply(task, stream)
+        with self._algorithms.prompt_prefix.calling("apply"):
+            return self._algorithms.prompt_prefix.apply(task, stream)
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
@@ -196,16 +197,16 @@ class Dispatcher:
         Raises:
             TurnwiseError: the circuit breaker gives up, or the group cannot be scored.
         """
-        config = self._config
-        grow = self._grow if config.group_size.has_second_stage else None
-        timeout_s, opened = config.rollout.group_timeout_s, self.update
+        algorithms = self._algorithms
+        grow = self._grow if algorithms.group_size.has_second_stage else None
+        timeout_s, opened = self._config.rollout.group_timeout_s, self.update
         starts = [one.point for one in continued]
-        outcomes = await play_group(self._pool, self._store, group, timeout_s, config.rollout_control, grow, starts)
+        outcomes = await play_group(self._pool, self._store, group, timeout_s, algorithms.rollout_control, grow, starts)
         self._note_unbegun(group, outcomes)
         self._suspended.add(group, [one.suspended for one in outcomes if one.suspended], opened, continued)
         await run_to_completion(self._close(group.id))
         failpoint("group_closed")
-        if not config.rewards:
+        if not algorithms.rewards:
             # Nothing waits for a judge, so the scoring is bounded and completes even if the run ends.
             await run_to_completion(self._score(group.id))
         elif not self._cancelled:
@@ -222,8 +223,18 @@ class Dispatcher:
             self._context.report(Note(f"{task}: {reasons[0]}: {advice}"))
 
     async def _grow(self, group: Group) -> Group:
-        """Return a group with its size after the second stage; that size is in the store before a member plays."""
-        larger = await grown(self._store, group, self._config.group_size)
+        """Return a group with its size after the second stage; that size is in the store before a member plays.
+
+        The component reads the rewards of the environment. The reward shapers are called once, with all members of both
+        stages, so a judge scores each episode once. A group with too few scored members fails, so it gets no second
+        stage.
+        """
+        sizes = self._algorithms.group_size
+        (loaded,) = await self._store.load([group.id], texts=sizes.needs_texts)
+        scored, _ = shape(loaded, ())
+        larger = group
+        if len(scored.group.trajectories) >= MIN_SURVIVORS:
+            larger = replace(group, size=group.size + sizes.checked_additional(scored))
         if larger.size > group.size:
             await run_to_completion(self._store.grow_group(group.id, larger.size))
         if self._cancelled:

@@ -26,7 +26,7 @@ class Scorer:
 
     def __init__(self, context: RunContext, first_number: int) -> None:
         """``first_number`` is above the number of every stored scoring of the run."""
-        self._config = context.config
+        self._algorithms = context.algorithms
         self._store = context.store
         self._timeout_s = context.config.rollout.group_timeout_s
         self._next_number = first_number
@@ -47,15 +47,15 @@ class Scorer:
             number, self._next_number = self._next_number, self._next_number + 1
             await self._store.score_group(group, number, scoring.state, scoring.reason, scoring.rewards)
             failpoint("group_scored")
-            self._config.observe(number, scoring.scored)
+            self._algorithms.observe(number, scoring.scored)
         return scoring.state, scoring.reason
 
     async def _scoring(self, group: str) -> Scoring:
-        config = self._config
-        (loaded,) = await self._store.load([group], texts=config.scoring_needs_texts)
+        algorithms = self._algorithms
+        (loaded,) = await self._store.load([group], texts=algorithms.scoring_needs_texts)
         try:
             async with asyncio.timeout(self._timeout_s):
-                return await in_thread(lambda: score(loaded, config.rewards, config.group_filters))
+                return await in_thread(lambda: score(loaded, algorithms.rewards, algorithms.group_filters))
         except TimeoutError:
             return unscored(loaded, f"the rewards took longer than `rollout.group_timeout_s` = {self._timeout_s:g} s")
 

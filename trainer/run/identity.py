@@ -7,6 +7,7 @@ from typing import Any
 from ...errors import TurnwiseError
 from ..config.loading import parse_config
 from ..config.schema import RunConfig
+from ..preflight.refusal import Command
 
 MAX_KEYS = 4
 """Differing keys that a refusal names."""
@@ -24,6 +25,11 @@ class RunIdentity:
     resumes: bool
     parent: str | None = None
     """The run that this one was forked from."""
+
+    @property
+    def command(self) -> Command:
+        """The command that the preflight checks."""
+        return Command.RESUME if self.resumes else Command.FORK if self.parent else Command.TRAIN
 
 
 def resolve_run(config: RunConfig, find_run: Callable[[str], Any | None], fork: bool) -> RunIdentity:

@@ -12,9 +12,9 @@ from ...store import queries
 from ...store.database import Database
 from ..config.schema import RunConfig
 from ..learner import checkpoint
-from ..learner.model.adapter_base import verify_base
 from ..learner.model.merge import merge_adapter
-from ..preflight.model import refuse_untrainable_model
+from ..preflight.check import check
+from ..preflight.refusal import Stage, refuse
 from ..warmup.vocabulary import closed_vocabulary
 from .identity import RunIdentity
 
@@ -73,8 +73,7 @@ def initial_state(config: RunConfig, identity: RunIdentity, database: Database, 
         model, _ = parent
     else:
         model = config.model.folder() or _make_model(config, folder / "model")
-    verify_base(model)
-    refuse_untrainable_model(config, model)
+    refuse(check(config, identity.command, stage=Stage.WEIGHTS, database=database, model=model))
     if is_fork:
         model = _own_model(model, folder / "model")
     _copy_tokenizer(model, folder / "tokenizer")

@@ -1,116 +1,143 @@
-"""The training loop: wait for a batch, train on it, publish the new version, checkpoint and evaluate when due.
+"""The training loop: wait for a batch, train on it, publish the new version, checkpoint and evaluate when due."""
 
-The dispatcher runs in the same event loop. The two sides meet in the store's counts of groups, and in ``_publish``,
-which delays new groups until the engines serve the new version.
-"""
-
-import asyncio
+from dataclasses import asdict
 from time import monotonic
-from typing import Self
 
-from ...records import PolicyVersion
-from ..cluster.usage import ClusterUsage
+from ...errors import TurnwiseError
 from ..context import RunContext
-from ..failpoints import failpoint
-from ..learner.update import UpdateResult, UpdateStep
-from ..rollout.dispatcher import Dispatcher
-from ..telemetry.utilization import Utilization
-from .batch_wait import BatchWait
+from ..learner.update import UpdateResult, update_event
+from ..telemetry.events import Note
+from .batch_wait import must_stop
+from .group_source import GroupSource
 from .preparation import RunParts
-from .retention import Retention
+from .profile import RunProfile
 from .state import RunState
-from .update_loop import UpdateLoop
+
+MAX_STALE_BATCHES = 10
+"""Consecutive batches without a fresh token within the staleness bound that end the run."""
+MAX_LEFT_OUT_BATCHES = 100
+"""Consecutive batches that end the run if the replay buffer left out all of their groups, as a group filter does."""
 
 
-class TrainingLoop(UpdateLoop):
-    """Trains one run from its current version until its limit is reached or it is to stop."""
+class TrainingLoop:
+    """Trains one run from its current version until its limit is reached, no batch is left or it is to stop."""
 
-    def __init__(
-        self,
-        context: RunContext,
-        state: RunState,
-        parts: RunParts,
-        history: dict[int, PolicyVersion],
-        first_group: int,
-        first_scoring: int,
-    ) -> None:
-        """``history`` holds all versions by id; ``first_group`` and ``first_scoring`` number what comes next."""
-        super().__init__(context, state, parts, UpdateStep(context, parts.learner, history))
-        self._dispatcher = Dispatcher(context, parts.cluster.workers, first_group, first_scoring)
-        self._batches = BatchWait(context, state, parts.cluster, self._dispatcher, self._update_step)
-        self._usage = ClusterUsage(parts.cluster)
-        self._retention = Retention(context.store, context.config.retention)
-
-    @classmethod
-    async def create(cls, context: RunContext, state: RunState, parts: RunParts) -> Self:
-        """Return the loop of a run, with its history of versions and its next numbers from the store."""
-        history = {**await context.store.versions(), state.version.id: state.version}
-        store = context.store
-        return cls(context, state, parts, history, await store.next_group(), await store.next_scoring())
+    def __init__(self, context: RunContext, state: RunState, parts: RunParts, source: GroupSource) -> None:
+        self._context = context
+        self._state = state
+        self._parts = parts
+        self._source = source
+        self._empty = EmptyBatches()
+        self._profile: RunProfile | None = None
+        if context.config.profile:
+            self._profile = RunProfile(context.folder, parts.cluster, parts.learner, context.report)
 
     async def train(self) -> None:
-        """Update until the run's limit is reached or it is to stop, and save the last version.
+        """Update until the run ends, and save the last version.
 
         Raises:
-            TurnwiseError: no batch forms, groups or engines keep failing, or an update is not finite.
+            TurnwiseError: no batch forms, groups or engines keep failing, nothing of many batches can be trained on, or
+                an update is not finite.
         """
-        context, state, dispatcher = self._context, self._state, self._dispatcher
-        engines = self._parts.cluster.engines
-        dispatcher.update = state.version.update
-        dispatcher.breaker.has_succeeded = state.version.update > 0
-        dispatcher.paused = False
-        await dispatcher.resume()
-        await dispatcher.fill()
-        last = waiting = monotonic()
-        before = await engines.usage()
-        utilization = Utilization(await self._usage.read())
         try:
-            while not await self.is_done():
-                groups = await self._batches.next_batch(waiting)
-                if not groups:
-                    continue
-                progress = context.config.lr_progress(state.version.update, state.trained_s)
-                async with engines.training():
-                    trained = await self._update_step.update(groups, state.version, progress, monotonic() - waiting)
-                    if trained is not None:
-                        _, usage = await asyncio.gather(self._publish(trained), self._usage.read())
-                if trained is not None:
-                    now = monotonic()
-                    state.trained_s += now - last
-                    learner_s = trained.metrics["assembly_s"] + trained.metrics["update_s"]
-                    trained.metrics.update(utilization.since_last(usage, learner_s, now - last))
-                    await self.report(trained, now - last)
-                    last = now
-                    if await self._evaluate_and_save(trained.update):
-                        utilization.restart(await self._usage.read())
-                        last = monotonic()
-                self.count_batch(trained is not None)
-                await dispatcher.fill()
-                waiting = monotonic()
-            after = await engines.usage()
-            context.metrics.write("engines", state.version.update, {name: after[name] - before[name] for name in after})
+            async with self._source.opened():
+                await self._train()
         finally:
-            await dispatcher.cancel()
-            await self._retention.finish()
+            if self._profile is not None:
+                self._profile.cancel()
 
-    async def _publish(self, trained: UpdateResult) -> None:
-        """Load the new weights into the engines before another group opens."""
-        self._dispatcher.paused = True
-        self._state.current = self._update_step.history[trained.version]
-        await self._parts.cluster.engines.publish(self._parts.weights, trained.version)
-        failpoint("after_push")
-        self._dispatcher.update = trained.update
-        self._dispatcher.paused = False
+    async def _train(self) -> None:
+        state, source, step = self._state, self._source, self._source.step
+        last = waiting = monotonic()
+        while not await self._is_done():
+            groups = await source.next_batch(waiting)
+            if groups is None:
+                break
+            if not groups:
+                continue
+            progress = self._context.config.lr_progress(state.version.update, state.trained_s)
+            async with source.updating():
+                trained = await step.update(groups, state.version, progress, monotonic() - waiting)
+                if trained is not None:
+                    state.current = step.history[trained.version]
+                    await source.publish(trained)
+            if trained is None:
+                self._context.report(Note(f"batch skipped: {step.skip_reason}"))
+                self._empty.add(step.skip_reason, left_out=step.skipped_by_buffer)
+            else:
+                now = monotonic()
+                state.trained_s += now - last
+                source.count(trained, now - last)
+                await self._report(trained, now - last)
+                last = now
+                if await self._evaluate_and_save(trained.update):
+                    await source.restart()
+                    last = monotonic()
+                self._empty.reset()
+            await source.refill()
+            waiting = monotonic()
+        await self._save()
+        if self._profile is not None:
+            await self._profile.stop(state.version.update)
+
+    async def _is_done(self) -> bool:
+        """Return whether the limit of the run is reached, or the run is to stop."""
+        done = self._context.config.progress(self._state.version.update, self._state.trained_s) >= 1.0
+        return done or await must_stop(self._context, self._state)
 
     async def _evaluate_and_save(self, update: int) -> bool:
         """Evaluate and save a checkpoint where due, and return whether either was done."""
-        config, parts, state = self._context.config, self._parts, self._state
+        config, state = self._context.config, self._state
         evaluates = config.evaluation.interval > 0 and update % config.evaluation.interval == 0
         if evaluates:
-            self._dispatcher.paused = True
-            await state.stop.cancel_on_request(parts.evaluator.evaluate(f"update {update}", update))
-            self._dispatcher.paused = False
-        saved = await self.save_if_due(update)
-        if saved:
-            self._retention.start()
-        return saved or evaluates
+            async with self._source.paused():
+                await state.stop.cancel_on_request(self._parts.evaluator.evaluate(f"update {update}", update))
+        saves = update % config.checkpoint.interval == 0
+        if saves:
+            await self._save()
+            self._source.saved()
+        return evaluates or saves
+
+    async def _save(self) -> None:
+        await self._parts.checkpoints.save(self._state.version.id)
+
+    async def _report(self, trained: UpdateResult, seconds: float) -> None:
+        """Report an update that took ``seconds`` since the last one."""
+        context = self._context
+        event = update_event(trained, seconds, self._state.trained_s, await context.store.counts())
+        context.metrics.write("update", trained.update, {**trained.metrics, **asdict(event)})
+        context.report(event)
+        if self._profile is not None:
+            await self._profile.count(trained.update)
+
+
+class EmptyBatches:
+    """The batches with nothing to train on since the last update."""
+
+    def __init__(self) -> None:
+        self._stale = 0
+        self._left_out = 0
+
+    def reset(self) -> None:
+        """Start again after an update."""
+        self._stale = self._left_out = 0
+
+    def add(self, reason: str, *, left_out: bool) -> None:
+        """Count a batch that was skipped.
+
+        Args:
+            left_out: whether the replay buffer left out all of its groups.
+
+        Raises:
+            TurnwiseError: it was the last of ``MAX_STALE_BATCHES`` or ``MAX_LEFT_OUT_BATCHES``.
+        """
+        self._left_out += left_out
+        self._stale += not left_out
+        if self._left_out >= MAX_LEFT_OUT_BATCHES:
+            raise TurnwiseError(
+                f"{self._left_out} consecutive batches had nothing to train on; the last: {reason}; if the policy "
+                "fails every task, choose easier tasks or a longer horizon; if it solves every task, choose harder "
+                "tasks; or change `replay_buffer`"
+            )
+        if self._stale >= MAX_STALE_BATCHES:
+            raise TurnwiseError(f"{self._stale} consecutive batches had nothing to train on; the last: {reason}")

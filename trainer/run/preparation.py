@@ -14,15 +14,15 @@ from ...agents.weights.base import WeightSender
 from ...records import PolicyVersion
 from ..cluster.actors import Cluster
 from ..cluster.weight_link import weight_link
-from ..config.schema import RunConfig
 from ..context import RunContext
 from ..evaluation.heldout import EvalResult
 from ..evaluation.in_run import Evaluator
-from ..evaluation.sight import Context, refuse_unseen
 from ..learner import checkpoint
 from ..learner.backends.base import LearnerBackend
 from ..learner.backends.start import start_learner
 from ..learner.checkpoint_manager import CheckpointManager
+from ..preflight.check import check
+from ..preflight.refusal import Command, Stage, refuse
 from ..telemetry.events import Note
 from ..warmup.sft import warm_up
 from .initial_state import InitialState
@@ -73,10 +73,9 @@ class Preparation:
             TurnwiseError: an environment does not suit the policy, an actor did not start, or an evaluation failed.
         """
         context, config, initial = self._context, self._context.config, self._initial
-        if not initial.resumes and not config.is_offline:
-            context_of_policy = Context(await asyncio.to_thread(load_renderer, initial.model), config.max_context)
-            await refuse_unseen(config.environments, "train", config.rollout.reset_timeout_s, context_of_policy)
-        learner = await asyncio.to_thread(load_learner, config, initial)
+        command = Command.RESUME if initial.resumes else Command.TRAIN
+        refuse(await asyncio.to_thread(check, config, command, stage=Stage.ACTORS, model=initial.model))
+        learner = await asyncio.to_thread(load_learner, context, initial)
         if initial.resumes:
             await self._load_reference(learner)
             weights = await self._resume(learner)
@@ -107,7 +106,7 @@ class Preparation:
         if (folder := config.reference_folder(Path(first.checkpoint))) is not None:
             await asyncio.to_thread(learner.load_reference, folder)
         if config.advantage.needs_token_model:
-            config.advantage.bind_token_model(await asyncio.to_thread(learner.token_model))
+            self._context.algorithms.advantage.bind_token_model(await asyncio.to_thread(learner.token_model))
 
     async def _open_weights(self, learner: LearnerBackend) -> WeightSender:
         """Return the sender of the learner's weights to the engines, which must be up; an offline run has none."""
@@ -124,8 +123,8 @@ class Preparation:
         version = PolicyVersion(context.name, stored["version"], None, stored["update"])
         self._state.current, self._state.trained_s = version, stored["trained_s"]
         self._evaluator.results = {name: EvalResult(**value) for name, value in stored["evaluations"].items()}
-        context.config.load_component_states(stored["components"], stored["observed"], stored["drawn"])
-        context.config.load_component_tensors(checkpoint.read_component_tensors(self._initial.model))
+        context.algorithms.load_component_states(stored["components"], stored["observed"], stored["drawn"])
+        context.algorithms.load_component_tensors(checkpoint.read_component_tensors(self._initial.model))
         context.streams.load_state_dict(stored["streams"])
         await observe_again(context)
         await self._cluster.engines.publish(weights, version.id)
@@ -191,20 +190,20 @@ class Preparation:
 
 async def observe_again(context: RunContext) -> None:
     """Pass the surviving groups that were scored after the checkpoint to the components, in their order."""
-    config, store = context.config, context.store
-    if not config.has_observers:
+    algorithms, store = context.algorithms, context.store
+    if not algorithms.has_observers:
         return
-    scorings = await store.scored_from(config.observed)
+    scorings = await store.scored_from(algorithms.observed)
     for start in range(0, len(scorings), OBSERVED_GROUPS_PER_READ):
         part = scorings[start : start + OBSERVED_GROUPS_PER_READ]
-        loaded = await store.load_scored([group for _, group in part], texts=config.scoring_needs_texts)
+        loaded = await store.load_scored([group for _, group in part], texts=algorithms.scoring_needs_texts)
         for (number, _), scored in zip(part, loaded, strict=True):
-            config.observe(number, scored)
+            algorithms.observe(number, scored)
 
 
-def load_learner(config: RunConfig, initial: InitialState) -> LearnerBackend:
+def load_learner(context: RunContext, initial: InitialState) -> LearnerBackend:
     """Return a learner with the weights of the initial state, and with its optimizer if the run resumes."""
-    learner = start_learner(config, initial.model)
+    learner = start_learner(context.config, context.algorithms, initial.model)
     if initial.resumes:
         learner.load_optimizer(initial.model)
     return learner

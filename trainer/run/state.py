@@ -63,17 +63,17 @@ class RunState:
 
     def checkpoint_json(self, context: RunContext, evaluations: Mapping[str, EvalResult]) -> dict[str, Any]:
         """Return the state that a checkpoint stores, as JSON values; ``InitialState.state`` is read from it."""
-        config = context.config
+        algorithms = context.algorithms
         return {
             "run": context.name,
-            "config": config.resolved(),
+            "config": context.config.resolved(),
             "update": self.version.update,
             "version": self.version.id,
             "trained_s": self.trained_s,
             "evaluations": {name: one.json() for name, one in evaluations.items()},
-            "components": config.component_states(),
-            "observed": config.observed,
-            "drawn": config.drawn,
+            "components": algorithms.component_states(),
+            "observed": algorithms.observed,
+            "drawn": algorithms.drawn,
             "streams": context.streams.state_dict(),
             "saved_at": time(),
         }

@@ -7,6 +7,7 @@ import pytest
 from turnwise.errors import TurnwiseError
 from turnwise.records import ScoredGroup, Task
 from turnwise.tests.trainer.scored_groups import scored_group
+from turnwise.trainer.algorithms.algorithm_set import AlgorithmSet
 from turnwise.trainer.algorithms.curriculum.group_sizes.base import GroupSize
 from turnwise.trainer.algorithms.replay.base import ReplayBuffer
 from turnwise.trainer.config.loading import parse_config
@@ -50,4 +51,4 @@ def test_a_method_that_raises_is_named() -> None:
         Raises().batch([scored_group([[0.0], [1.0]])], reader, 0, Random(0))
     config = parse_config({"name": "t", "environments": [{"id": "e"}]}).model_copy(update={"replay_buffer": Raises()})
     with pytest.raises(TurnwiseError, match="`observe` of the replay_buffer component"):
-        config.observe(0, scored_group([[0.0], [1.0]]))
+        AlgorithmSet.of(config).observe(0, scored_group([[0.0], [1.0]]))

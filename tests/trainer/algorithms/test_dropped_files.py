@@ -13,7 +13,7 @@ from turnwise.store import queries
 from turnwise.tests.agents.players import Stage, on_stage, oracle
 from turnwise.tests.trainer.algorithms.dropped_files import BONUS, PREFIX, WEIGHT, drop_files
 from turnwise.tests.trainer.playing import FIRST, InProcess, dispatcher, update_step
-from turnwise.trainer.algorithms.algorithm_set import SLOTS
+from turnwise.trainer.algorithms.algorithm_set import SLOTS, AlgorithmSet
 from turnwise.trainer.algorithms.random_streams import Streams
 from turnwise.trainer.config.loading import parse_config
 from turnwise.trainer.config.schema import RunConfig
@@ -32,9 +32,10 @@ def test_a_file_per_slot_trains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         **drop_files(tmp_path, PACKAGE),
     }
     config = parse_config(raw)
+    algorithms = AlgorithmSet.of(config)
 
     async def scenario(stage: Stage) -> UpdateResult:
-        result = await updated(stage, config, tmp_path / "model")
+        result = await updated(stage, config, algorithms, tmp_path / "model")
         with stage.database.read() as conn:
             consumed = [row["trajectory_id"] for row in queries.batch_items(conn, "r", 1)]
             rewards = queries.rewards_of(conn, consumed)
@@ -55,20 +56,20 @@ def test_a_file_per_slot_trains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     calls = {key: result.metrics[f"{key}/calls"] for key in KEYS}
     assert all(count >= 1 for count in calls.values()), calls
     assert result.metrics["dropped"] == 1.0, "the loss, with the log-probabilities of the proximal policy"
-    states = json.loads(json.dumps(config.component_states()))
+    states = json.loads(json.dumps(algorithms.component_states()))
     assert states.keys() == KEYS
-    resumed = parse_config(raw)
-    resumed.load_component_states(states, config.observed, config.drawn)
+    resumed = AlgorithmSet.of(parse_config(raw))
+    resumed.load_component_states(states, algorithms.observed, algorithms.drawn)
     assert resumed.component_states() == states
 
 
-async def updated(stage: Stage, config: RunConfig, model: Path) -> UpdateResult:
+async def updated(stage: Stage, config: RunConfig, algorithms: AlgorithmSet, model: Path) -> UpdateResult:
     """Play groups as the dispatcher opens them, and train on the first batch."""
     store = await stage.begin()
     await store.add_version(0, None)
     runner, streams = stage.runner(oracle), Streams(0)
-    rollouts = dispatcher(stage, config, streams, InProcess(runner))
-    step = update_step(stage, config, streams, model)
+    rollouts = dispatcher(stage, config, streams, InProcess(runner), algorithms)
+    step = update_step(stage, config, streams, model, algorithms)
     rollouts.paused = False
     await rollouts.fill()
     while not (groups := await step.lease()):

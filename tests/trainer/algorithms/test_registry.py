@@ -57,9 +57,9 @@ def test_every_slot_is_a_field_with_its_default() -> None:
 
 @pytest.mark.parametrize("example", sorted(EXAMPLES.glob("*.toml")), ids=lambda path: path.stem)
 def test_the_states_of_all_components_are_restored(example: Path) -> None:
-    config = load_config(example)
-    config.load_component_states(config.component_states(), 7, 0)
-    assert config.observed == 7
+    algorithms = AlgorithmSet.of(load_config(example))
+    algorithms.load_component_states(algorithms.component_states(), 7, 0)
+    assert algorithms.observed == 7
 
 
 def parsed(name: str, **options: Any) -> Any:

@@ -8,6 +8,7 @@ import pytest
 import torch
 from turnwise.agents.tiny_model import new_model
 from turnwise.tests.trainer.learner.train_samples import VOCABULARY, train_samples
+from turnwise.trainer.algorithms.algorithm_set import AlgorithmSet
 from turnwise.trainer.algorithms.random_streams import Streams
 from turnwise.trainer.config.loading import parse_config
 from turnwise.trainer.config.schema import RunConfig
@@ -24,28 +25,30 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Process:
-    """One process of a run: its configuration with the components, its streams and its learner."""
+    """One process of a run: its configuration and components, its streams and its learner."""
 
     def __init__(self, folder: Path, chosen: dict[str, Any]) -> None:
         self.config: RunConfig = parse_config({"name": "t", "environments": [{"id": "e"}], "learner": LEARNER} | chosen)
         self.streams = Streams(0)
-        self.learner = Learner(folder, self.config.learner, self.config.loss, self.config.proximal, 1.0)
+        self.algorithms = AlgorithmSet.of(self.config)
+        algorithms = self.algorithms
+        self.learner = Learner(folder, self.config.learner, algorithms.loss, algorithms.proximal, 1.0)
 
     def train(self, first: int, last: int) -> None:
         for update in range(first, last):
             self.learner.update(train_samples(update), 0.0, update, self.streams.of("minibatches"))
 
     def save(self, folder: Path, tokenizer: Path) -> Path:
-        states = {"components": self.config.component_states(), "streams": self.streams.state_dict()}
-        tensors = self.config.component_tensors()
+        states = {"components": self.algorithms.component_states(), "streams": self.streams.state_dict()}
+        tensors = self.algorithms.component_tensors()
         write = self.learner.save
         return checkpoint.save(folder, 1, write, tokenizer, states, run_uid=UID, component_tensors=tensors)
 
     def load(self, folder: Path) -> None:
         states = json.loads(json.dumps(checkpoint.verify(folder, UID)))
         self.learner.load_optimizer(folder)
-        self.config.load_component_states(states["components"], 0, 0)
-        self.config.load_component_tensors(checkpoint.read_component_tensors(folder))
+        self.algorithms.load_component_states(states["components"], 0, 0)
+        self.algorithms.load_component_tensors(checkpoint.read_component_tensors(folder))
         self.streams.load_state_dict(states["streams"])
 
 
@@ -79,8 +82,8 @@ def test_a_resumed_run_continues_as_the_uninterrupted_one(
     resumed = Process(folder, chosen)
     resumed.load(folder)
     resumed.train(at, 4)
-    assert resumed.config.component_states() == whole.config.component_states()
-    pairs = [dict(one.learner.named_parameters()) | one.config.component_tensors() for one in (resumed, whole)]
+    assert resumed.algorithms.component_states() == whole.algorithms.component_states()
+    pairs = [dict(one.learner.named_parameters()) | one.algorithms.component_tensors() for one in (resumed, whole)]
     assert pairs[0].keys() == pairs[1].keys()
     assert all(torch.equal(value, pairs[1][name]) for name, value in pairs[0].items())
 

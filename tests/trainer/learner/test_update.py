@@ -94,7 +94,7 @@ def test_an_advantage_that_cannot_be_computed_releases_the_batch(tmp_path: Path)
             await updated(step)
         learner = step._learner
         await asyncio.to_thread(learner.load_reference, tmp_path / "model")
-        config.advantage.bind_token_model(learner.token_model())
+        step._algorithms.advantage.bind_token_model(learner.token_model())
         groups, result = await updated(step)
         assert len(groups) == 1, "the batch is leased again"
         assert result is not None

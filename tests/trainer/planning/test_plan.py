@@ -3,13 +3,14 @@ from typing import Any
 
 import pytest
 from turnwise.errors import TurnwiseError
+from turnwise.tests.trainer.preflight.refusing import call
 from turnwise.trainer.config.loading import load_config
-from turnwise.trainer.planning import refusal
 from turnwise.trainer.planning.flow import expected_flow
 from turnwise.trainer.planning.machine import Machine, parse_size, this_machine
 from turnwise.trainer.planning.model_source import model_shape
 from turnwise.trainer.planning.plan import GPU_RESERVE, plan_run
 from turnwise.trainer.planning.remedies import find_remedies
+from turnwise.trainer.preflight import memory
 
 from .planned_runs import model_folder, run_config, small_shape
 
@@ -155,18 +156,18 @@ def test_tokens_in_flight_are_bounded_by_the_slots_of_the_environments() -> None
 def test_a_run_is_refused_only_if_it_certainly_does_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     config = run_config(learner={"max_tokens_per_micro_batch": 65_536})
     total = plan_run(config, Machine(1), model_shape(config)).places[0].needed
-    monkeypatch.setattr(refusal, "this_machine", lambda: Machine(int(total / 1.1)))
-    refusal.refuse_oversized(config)
-    monkeypatch.setattr(refusal, "this_machine", lambda: Machine(int(total / 1.3)))
+    monkeypatch.setattr(memory, "this_machine", lambda: Machine(int(total / 1.1)))
+    call(memory.too_little_memory, config)
+    monkeypatch.setattr(memory, "this_machine", lambda: Machine(int(total / 1.3)))
     with pytest.raises(TurnwiseError, match=r"learner\.max_tokens_per_micro_batch=1024"):
-        refusal.refuse_oversized(config)
+        call(memory.too_little_memory, config)
 
 
 def test_the_gpus_of_this_machine_do_not_refuse_a_run_on_a_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(refusal, "this_machine", lambda: Machine(64 * GIB, (1 << 20,)))
-    refusal.refuse_oversized(run_config(**GPU, ray_address="auto"))
+    monkeypatch.setattr(memory, "this_machine", lambda: Machine(64 * GIB, (1 << 20,)))
+    call(memory.too_little_memory, run_config(**GPU, ray_address="auto"))
     with pytest.raises(TurnwiseError, match="gpu 0 needs"):
-        refusal.refuse_oversized(run_config(**GPU))
+        call(memory.too_little_memory, run_config(**GPU))
 
 
 def test_the_memory_of_this_machine_is_found() -> None:

@@ -15,6 +15,7 @@ from sqlalchemy import Row, select
 from turnwise.records import GroupState
 from turnwise.store.schema import rollout_group, run, task
 from turnwise.tests.chaos.harness import reading
+from turnwise.trainer.algorithms.algorithm_set import AlgorithmSet
 from turnwise.trainer.algorithms.random_streams import Streams
 from turnwise.trainer.config.schema import RunConfig
 
@@ -52,9 +53,9 @@ def count_draws(folder: Path, config: RunConfig, resumed_at: datetime | None) ->
     problems = [f"{repeated} tasks were repeated"] if repeated else []
     if sorted(of_draw) != list(range(len(of_draw))):
         problems.append(f"the draws have gaps: {sorted(of_draw)}")
-    streams = Streams(config.seed)
+    streams, task_sampler = Streams(config.seed), AlgorithmSet.of(config).task_sampler
     for draw, groups in sorted(of_draw.items()):
-        wanted = config.task_sampler.propose(config.mixture, streams.of_draw("task_sampler", draw)).id
+        wanted = task_sampler.propose(config.mixture, streams.of_draw("task_sampler", draw)).id
         if others := [row.id for row in groups if row.task != wanted]:
             problems.append(f"draw {draw}: {others} have another task than the uninterrupted run")
         if (alive := [row.id for row in groups if survives(row)])[1:]:

@@ -12,6 +12,7 @@ from turnwise.store.queries import load_group_heads
 from turnwise.tests.agents.players import Stage, on_stage
 from turnwise.tests.trainer.playing import dispatcher, run_context
 from turnwise.tests.trainer.scored_groups import scored_group
+from turnwise.trainer.algorithms.algorithm_set import AlgorithmSet
 from turnwise.trainer.algorithms.random_streams import Streams
 from turnwise.trainer.config.loading import parse_config
 from turnwise.trainer.rollout.dispatcher import Dispatcher
@@ -63,7 +64,8 @@ def test_the_curriculum_decides_per_task(tmp_path: Path) -> None:
 
     async def scenario(stage: Stage) -> None:
         await stage.begin()
-        rollouts = dispatcher(stage, config, Streams(0), Never())
+        algorithms = AlgorithmSet.of(config)
+        rollouts = dispatcher(stage, config, Streams(0), Never(), algorithms)
         rollouts.paused = False
         assert await rollouts.fill() == 12
         names = [f"r:{number}" for number in range(12)]
@@ -72,9 +74,9 @@ def test_the_curriculum_decides_per_task(tmp_path: Path) -> None:
         assert {head.task.seed for head in before} == {0, 1, 2}
         assert {(head.size, head.horizon.max_turns) for head in before} == {(8, 10)}
         for number, task in enumerate({head.task.id: head.task for head in before}.values()):
-            config.observe(number, scored_group([[0, 1]] * 9 + [[0]], task=task))
+            algorithms.observe(number, scored_group([[0, 1]] * 9 + [[0]], task=task))
         await rollouts.cancel()
-        rollouts = dispatcher(stage, config, Streams(0), Never())
+        rollouts = dispatcher(stage, config, Streams(0), Never(), algorithms)
         rollouts.paused, rollouts.next_group = False, 12
         await rollouts.fill()
         with stage.database.read() as conn:

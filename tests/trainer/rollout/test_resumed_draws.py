@@ -26,6 +26,7 @@ from turnwise.tests.agents.players import Stage, on_stage
 from turnwise.tests.store.making import call, items, play, trajectory
 from turnwise.tests.trainer.playing import run_context
 from turnwise.tests.trainer.rollout.test_dispatcher import Never
+from turnwise.trainer.algorithms.algorithm_set import AlgorithmSet
 from turnwise.trainer.algorithms.curriculum.task_samplers.base import TaskSampler, WeightedEnvironment
 from turnwise.trainer.algorithms.random_streams import Streams
 from turnwise.trainer.config.loading import parse_config
@@ -77,24 +78,25 @@ class Life:
 
     def __init__(self, stage: Stage, sampler: str) -> None:
         self._stage = stage
-        self._sampler = sampler
         self.database: Database = stage.database
         self.version, self._update = 0, 0
+        self._sampler = sampler
         self.config = config_with(sampler)
+        self.algorithms = AlgorithmSet.of(self.config)
         call(self.database, "add_version", run="r", update=0, parent=None)
         self._save()
 
     def _save(self) -> None:
         self._saved = (
-            self.config.component_states(),
-            self.config.observed,
-            self.config.drawn,
+            self.algorithms.component_states(),
+            self.algorithms.observed,
+            self.algorithms.drawn,
             self.version,
             self._update,
         )
 
     async def start(self) -> None:
-        context = run_context(self._stage, self.config, Streams(0))
+        context = run_context(self._stage, self.config, Streams(0), self.algorithms)
         numbers = await context.store.next_group(), await context.store.next_scoring()
         self.dispatcher = Dispatcher(context, cast(WorkerPool, Never()), *numbers)
         self.dispatcher.paused = False
@@ -158,8 +160,8 @@ class Life:
         await self.end()
         components, observed, drawn, self.version, self._update = self._saved
         call(self.database, "rewind", run="r", version=self.version)
-        self.config = config_with(self._sampler)
-        self.config.load_component_states(components, observed, drawn)
+        self.algorithms = AlgorithmSet.of(self.config)
+        self.algorithms.load_component_states(components, observed, drawn)
         await self.start()
 
     def _in_state(self, *states: GroupState) -> list[tuple[str, int]]:

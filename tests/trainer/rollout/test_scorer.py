@@ -15,6 +15,7 @@ from turnwise.store import queries
 from turnwise.tests.agents.players import Stage, always, group, on_stage, oracle, site
 from turnwise.tests.agents.servers import Counter, serving
 from turnwise.tests.trainer.playing import FIRST, InProcess, dispatcher, run_context, update_step
+from turnwise.trainer.algorithms.algorithm_set import AlgorithmSet
 from turnwise.trainer.algorithms.groups import PerTurn, Shaped
 from turnwise.trainer.algorithms.random_streams import Streams
 from turnwise.trainer.algorithms.rewards.base import RewardShaper
@@ -161,8 +162,7 @@ def test_a_stop_leaves_a_group_that_waits_for_its_judge_unscored(tmp_path: Path)
 
 
 def test_components_observe_after_a_resume_what_the_checkpoint_lacks(tmp_path: Path) -> None:
-    def learning() -> RunConfig:
-        return config(task_sampler={"name": "learnability", "ema_rate": 0.3}, rewards=[{"name": "turn_penalty"}])
+    chosen = config(task_sampler={"name": "learnability", "ema_rate": 0.3}, rewards=[{"name": "turn_penalty"}])
 
     async def scenario(stage: Stage) -> None:
         names = ["a", "b", "c", "d"]
@@ -170,8 +170,8 @@ def test_components_observe_after_a_resume_what_the_checkpoint_lacks(tmp_path: P
         await stage.play(lambda owner, one: always("click nowhere"), group(site("find"), 2, name="c"))
         await stage.store().close_group("c", GroupState.SCORING)
         await closed(stage, "d")
-        whole, resumed = learning(), learning()
-        scorer = Scorer(run_context(stage, whole, Streams(0)), 0)
+        whole, resumed = AlgorithmSet.of(chosen), AlgorithmSet.of(chosen)
+        scorer = Scorer(run_context(stage, chosen, Streams(0), whole), 0)
         for name in names[:2]:
             await scorer.score(name)
         checkpoint = whole.component_states(), whole.observed, whole.drawn
@@ -180,7 +180,7 @@ def test_components_observe_after_a_resume_what_the_checkpoint_lacks(tmp_path: P
             await scorer.score(name)
         assert whole.component_states() != checkpoint[0]
         resumed.load_component_states(*checkpoint)
-        await observe_again(run_context(stage, resumed, Streams(0)))
+        await observe_again(run_context(stage, chosen, Streams(0), resumed))
         assert resumed.component_states() == whole.component_states()
         assert resumed.observed == whole.observed == 4
 

@@ -84,7 +84,7 @@ def test_the_members_of_both_stages_are_one_group_that_a_judge_scores_once(tmp_p
         runner = stage.runner(one_succeeds)
         rollouts = await one_group(stage, settings, InProcess(runner))
         await runner.close()
-        (judge,) = settings.rewards
+        (judge,) = rollouts._algorithms.rewards
         assert isinstance(judge, Judge)
         assert judge._calls == [[f"r:0-{member}" for member in range(6)]]
         (scored,) = judge._observed

@@ -81,17 +81,18 @@ class Process:
         self.config: RunConfig = parse_config(BASE | chosen)
         self.streams = Streams(self.config.seed)
         self.context = run_context(stage, self.config, self.streams)
+        algorithms = self.context.algorithms
         self.state = RunState()
         folder = Path(saved.checkpoint) if saved else model
         config = self.config
-        self.learner = Learner(folder, config.learner, config.loss, config.proximal, config.rollout.temperature)
+        self.learner = Learner(folder, config.learner, algorithms.loss, algorithms.proximal, config.rollout.temperature)
         self.tokenizer = self.context.folder / "tokenizer"
         shutil.copytree(model, self.tokenizer, dirs_exist_ok=True)
         if saved:
             state = json.loads((folder / checkpoint.STATE).read_text())
             self.learner.load_optimizer(folder)
-            config.load_component_states(state["components"], state["observed"], state["drawn"])
-            config.load_component_tensors(checkpoint.read_component_tensors(folder))
+            algorithms.load_component_states(state["components"], state["observed"], state["drawn"])
+            algorithms.load_component_tensors(checkpoint.read_component_tensors(folder))
             self.streams.load_state_dict(state["streams"])
             self.state.current = saved
         self.folder = folder

@@ -2,7 +2,7 @@
 
 import pytest
 from turnwise.errors import TurnwiseError
-from turnwise.trainer.run.empty_batches import MAX_LEFT_OUT_BATCHES, MAX_STALE_BATCHES, EmptyBatches
+from turnwise.trainer.run.loop import MAX_LEFT_OUT_BATCHES, MAX_STALE_BATCHES, EmptyBatches
 
 
 @pytest.mark.parametrize(("left_out", "limit"), [(False, MAX_STALE_BATCHES), (True, MAX_LEFT_OUT_BATCHES)])

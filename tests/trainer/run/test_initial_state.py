@@ -10,7 +10,6 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM
-from turnwise.agents.engine.limits import ModelNotServable
 from turnwise.agents.tiny_model import new_model
 from turnwise.agents.weights.adapter_folder import base_model, is_adapter
 from turnwise.errors import TurnwiseError
@@ -21,13 +20,15 @@ from turnwise.store.run_store import RunStore
 from turnwise.store.writing.client import StoreClient
 from turnwise.store.writing.commit_queue import CommitQueue
 from turnwise.tests.store.making import call, create_run, sqlite_store
+from turnwise.trainer.algorithms.algorithm_set import AlgorithmSet
 from turnwise.trainer.algorithms.random_streams import Streams
 from turnwise.trainer.config.loading import parse_config
 from turnwise.trainer.config.schema import RunConfig
 from turnwise.trainer.context import RunContext
 from turnwise.trainer.learner import checkpoint
 from turnwise.trainer.learner.checkpoint_manager import CheckpointManager
-from turnwise.trainer.learner.model.packed_attention import AttentionNotSupported
+from turnwise.trainer.preflight.check import check
+from turnwise.trainer.preflight.refusal import Refused, refuse
 from turnwise.trainer.run.identity import RunIdentity, resolve_run
 from turnwise.trainer.run.initial_state import InitialState, initial_state
 from turnwise.trainer.run.preparation import load_learner
@@ -68,6 +69,7 @@ def begin(database: Database, of: RunConfig, fork: bool = False, *, saves: bool 
         rows = {name: queries.run_row(conn, name) for name in (PARENT, FORK) if exists(database, name)}
     identity = resolve_run(of, rows.get, fork)
     name = identity.name
+    refuse(check(of, identity.command, database=database))
     initial = initial_state(of, identity, database, run_folder(database, name))
     create_run(database, name, config=of.resolved(), config_hash=of.digest(), parent=identity.parent)
     if identity.resumes:
@@ -88,9 +90,11 @@ async def save(database: Database, of: RunConfig, name: str, initial: InitialSta
     writer = CommitQueue(database)
     store = RunStore(name, database, StoreClient(writer.run))
     folder, metrics = run_folder(database, name), cast(Metrics, None)
-    context = RunContext(of, database, store, folder, Streams(of.seed), metrics, lambda event: None)
+    context = RunContext(
+        of, AlgorithmSet.of(of), database, store, folder, Streams(of.seed), metrics, lambda event: None
+    )
     state = {"run": name, "update": 0, "version": version}
-    saver = CheckpointManager(context, load_learner(of, initial), await store.uid(), initial.model, lambda: state)
+    saver = CheckpointManager(context, load_learner(context, initial), await store.uid(), initial.model, lambda: state)
     try:
         await saver.save(version)
     finally:
@@ -230,7 +234,7 @@ def change(model: Path, **settings: object) -> None:
 
 def test_an_untrainable_model_is_refused_before_the_run_is_stored(database: Database, model: Path) -> None:
     change(model, layer_types=["chunked_attention"] * 2)
-    with pytest.raises(AttentionNotSupported, match=r"`model\.path`: .*qwen3.* layers of the type chunked_attention"):
+    with pytest.raises(Refused, match=r"`model\.path`: .*qwen3.* layers of the type chunked_attention"):
         begin(database, config(model))
     assert not exists(database, PARENT)
     (model / "config.json").write_text("{")
@@ -240,10 +244,12 @@ def test_an_untrainable_model_is_refused_before_the_run_is_stored(database: Data
 
 def test_a_model_that_vllm_cannot_serve_is_refused_before_the_run_is_stored(database: Database, model: Path) -> None:
     change(model, use_sliding_window=True, sliding_window=64, max_window_layers=1, layer_types=None)
-    with pytest.raises(ModelNotServable, match=r"`model\.path`: vLLM cannot serve this model \(qwen3\)"):
+    with pytest.raises(Refused, match=r"`model\.path`: vLLM cannot serve this model \(qwen3\)"):
         begin(database, config(model))
     assert not exists(database, PARENT)
-    begin(database, config(model, offline={"run": "other"}), saves=False)
+    create_run(database, PARENT)
+    offline, resumed = config(model, offline={"run": "other"}), RunIdentity(PARENT, resumes=True)
+    assert initial_state(offline, resumed, database, run_folder(database, PARENT)).model == model
 
 
 def test_an_unsuitable_reference_policy_is_refused_before_the_run_is_stored(database: Database, model: Path) -> None:

@@ -17,7 +17,6 @@ from turnwise.errors import TurnwiseError
 from turnwise.records import GroupState, Task, Trajectory
 from turnwise.store import queries
 from turnwise.store.database import Database, open_database
-from turnwise.store.errors import NotFound
 from turnwise.store.schema import batch_group, batch_item, no_of, rollout_group, trajectory
 from turnwise.store.schema import run as run_table
 from turnwise.tests.store.making import contents, play_scored, prune, sqlite_store, start
@@ -155,7 +154,7 @@ def test_a_failed_run_ends_its_profile(url: str, monkeypatch: pytest.MonkeyPatch
     def fail(*_: Any) -> None:
         raise TurnwiseError("too many empty batches")
 
-    monkeypatch.setattr("turnwise.trainer.run.offline.loop.OfflineLoop.count_batch", fail)
+    monkeypatch.setattr("turnwise.trainer.run.loop.EmptyBatches.reset", fail)
     with pytest.raises(TurnwiseError, match="too many empty batches"):
         offline(url, profile=True)
     assert "stack sampler" not in {thread.name for thread in threading.enumerate()}
@@ -220,8 +219,8 @@ def test_a_group_without_content_is_left_out(url: str) -> None:
 @pytest.mark.parametrize(
     ("changes", "error", "message"),
     [
-        ({"offline": {"run": "absent"}}, NotFound, "no run absent in the store"),
-        ({"offline": {"run": "r", "rewards": "lax"}}, NotFound, "no reward set `lax`"),
+        ({"offline": {"run": "absent"}}, TurnwiseError, "no run absent in the store"),
+        ({"offline": {"run": "r", "rewards": "lax"}}, TurnwiseError, "no reward set `lax`"),
         ({"rollout": {"groups_per_batch": 8}}, TurnwiseError, "has 7 scored training groups"),
         ({"rollout": {"groups_per_batch": 2, "temperature": 0.5}}, TurnwiseError, "sampled at temperature 1"),
         ({"offline": {"rewards": "lax"}}, ConfigError, r"`offline.rewards` needs `offline.run`"),

@@ -32,6 +32,7 @@ def test_a_token_model_is_a_copy_of_the_policy_that_training_began_with(tmp_path
     chosen: dict[str, Any] = {"name": "r", "environments": [{"id": "e"}], "advantage": {"name": "prime"}}
     config = parse_config(chosen | ({"model": {"reference": str(other)}} if configured else {}))
     members = tree_group("g", 0).group.trajectories
+    advantages: list[Any] = []
 
     async def scenario(stage: Stage) -> None:
         store = await stage.begin()
@@ -40,13 +41,14 @@ def test_a_token_model_is_a_copy_of_the_policy_that_training_began_with(tmp_path
             await store.set_checkpoint(version, str(folder))
         learner = Learner(now, config.learner, config.loss, config.proximal, 1.0)
         context = run_context(stage, config, Streams(0))
+        advantages.append(context.algorithms.advantage)
         nothing = cast(Any, None)
         await Preparation(context, nothing, nothing, nothing, nothing)._load_reference(learner)
 
     on_stage(tmp_path, scenario)
     expected = Learner(other if configured else first, config.learner, config.loss, config.proximal, 1.0)
     expected.load_reference(other if configured else first)
-    found = [one.logprobs(members) for one in (config.advantage.token_model, expected.token_model())]
+    found = [one.logprobs(members) for one in (advantages[0].token_model, expected.token_model())]
     pairs = zip(*(torch.cat([turn for turns in values for turn in turns]) for values in found), strict=True)
     assert all(ours == theirs for ours, theirs in pairs)
 

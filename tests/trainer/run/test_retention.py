@@ -16,7 +16,7 @@ from turnwise.store.schema import trajectory
 from turnwise.store.writing.client import StoreClient
 from turnwise.store.writing.commit_queue import CommitQueue
 from turnwise.tests.store.making import call, play_group, sqlite_store, start, train
-from turnwise.trainer.run.retention import Retention
+from turnwise.trainer.run.played_groups import Retention
 
 POLICY = RetentionPolicy(keep_versions=1, keep_successes=False)
 

@@ -8,14 +8,13 @@ from typing import Any
 import pytest
 import torch
 from turnwise.errors import TurnwiseError
-from turnwise.sandbox.errors import NoImage
 from turnwise.store import operations, queries
 from turnwise.store.database import open_database
 from turnwise.tests.store.making import create_run, sqlite_store
 from turnwise.tests.trainer.planning.planned_runs import run_config
 from turnwise.trainer.config.loading import parse_config
 from turnwise.trainer.learner.errors import RankFailed, RanksLate
-from turnwise.trainer.run import run
+from turnwise.trainer.run import driver, run
 from turnwise.trainer.run.identity import RunIdentity
 from turnwise.trainer.run.run import MAX_LEARNER_DEATHS, train
 from turnwise.trainer.shutdown import SHUTDOWN
@@ -25,7 +24,7 @@ def test_a_desktop_in_the_local_backend_starts_nothing(tmp_path: Path) -> None:
     desktop = {"id": "turnwise/TinyDesktop-v0"}
     config = parse_config({"name": "r", "environments": [desktop], "sandboxes": {"backend": "local"}})
     notes: list[object] = []
-    with pytest.raises(NoImage, match="`local` has no images"):
+    with pytest.raises(TurnwiseError, match="`local` has no images"):
         train(config, store_url=f"sqlite:///{tmp_path}/turnwise.db", report=notes.append)
     assert notes == []
     assert not (tmp_path / "turnwise.db").exists()
@@ -44,7 +43,7 @@ def test_a_run_whose_gpus_are_missing_starts_nothing(tmp_path: Path, monkeypatch
     assert not (tmp_path / "turnwise.db").exists()
 
 
-@pytest.mark.parametrize(("resumes", "hint"), [(False, run.NOT_BEGUN), (True, run.RESUMES)])
+@pytest.mark.parametrize(("resumes", "hint"), [(False, run.NOT_BEGUN), (True, driver.RESUMES)])
 def test_a_signal_is_answered_by_the_effect_of_the_same_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, resumes: bool, hint: str
 ) -> None:
@@ -70,10 +69,10 @@ def test_a_run_with_a_row_is_resumed_by_the_same_command(tmp_path: Path, monkeyp
     monkeypatch.setattr(SHUTDOWN, "hint", "before")
     monkeypatch.setattr(SHUTDOWN, "record", None)
     database = open_database(sqlite_store(tmp_path))
-    one = run.Run(run_config(), database, RunIdentity("planned", False), lambda event: None, 0.0)
+    one = driver.Driver(run_config(), database, RunIdentity("planned", False), lambda event: None, 0.0)
     store = SimpleNamespace(create=create, epoch=1)
     asyncio.run(one._record(SimpleNamespace(store=store, name="planned"), SimpleNamespace(notes=())))  # type: ignore[arg-type]
-    assert SHUTDOWN.hint == run.RESUMES
+    assert SHUTDOWN.hint == driver.RESUMES
     one._metrics.close()
     database.close()
 
@@ -106,7 +105,7 @@ def drive(
 ) -> tuple[Any, Dying, list[Any]]:
     dying = Dying(deaths, failure)
     notes: list[Any] = []
-    monkeypatch.setattr(run, "Run", dying)
+    monkeypatch.setattr(run, "Driver", dying)
     database = open_database(sqlite_store(folder))
     create_run(database, "planned")
     if stops:

@@ -15,6 +15,7 @@ from ....records import PolicyVersion
 from ....store import queries
 from ....store.database import Database
 from ....store.queries.lineage import StoredUpdate, load_update, update_numbers
+from ...algorithms.algorithm_set import AlgorithmSet
 from ...algorithms.losses.base import Need
 from ...algorithms.random_streams import Streams
 from ...config.loading import parse_config
@@ -23,7 +24,7 @@ from ...learner import checkpoint
 from ...learner.backends.local import Learner
 from ...learner.model.adapter_base import verify_base
 from ...learner.provenance.recipe import Recipe, numerics
-from ..offline.versions import sampling_versions
+from ..sampling_versions import sampling_versions
 from .stored_batch import NotRecorded, load_members, recipe_of, stored_samples
 
 COMPONENTS = ("loss", "proximal")
@@ -94,9 +95,10 @@ def retrain(
     if row["kind"] != "train":
         raise NotRecorded(f"`{run}` is a run of kind {row['kind']}; only a training run can be re-trained")
     config = parse_config(row["config"])
+    algorithms = AlgorithmSet.of(config)
     start, state = _first_checkpoint(run, history, uid)
     verify_base(Path(start.checkpoint))
-    learner = _learner(config, history, Path(start.checkpoint), state)
+    learner = _learner(config, algorithms, history, Path(start.checkpoint), state)
     streams = Streams(config.seed)
     streams.load_state_dict(state["streams"])
     chosen = [one for one in numbers if start.update < one and (last is None or one <= last)]
@@ -106,7 +108,7 @@ def retrain(
     for number in chosen:
         with database.read() as conn:
             stored = load_update(conn, run, number)
-        repeated = _repeat(database, stored, sampled_by, config, learner, streams)
+        repeated = _repeat(database, stored, sampled_by, config, algorithms, learner, streams)
         result.updates.append(repeated)
         report(repeated)
         if not repeated.matches:
@@ -131,14 +133,20 @@ def _first_checkpoint(run: str, history: dict[int, PolicyVersion], uid: str) -> 
     )
 
 
-def _learner(config: RunConfig, history: dict[int, PolicyVersion], folder: Path, state: dict[str, Any]) -> Learner:
+def _learner(
+    config: RunConfig,
+    algorithms: AlgorithmSet,
+    history: dict[int, PolicyVersion],
+    folder: Path,
+    state: dict[str, Any],
+) -> Learner:
     """Return the learner of a run as it was at a checkpoint, on the CPU."""
     on_cpu = config.learner.model_copy(update={"device": "cpu"})
-    learner = Learner(folder, on_cpu, config.loss, config.proximal, config.rollout.temperature)
+    learner = Learner(folder, on_cpu, algorithms.loss, algorithms.proximal, config.rollout.temperature)
     learner.load_optimizer(folder)
     tensors = checkpoint.read_component_tensors(folder)
     for slot in COMPONENTS:
-        component = getattr(config, slot)
+        component = getattr(algorithms, slot)
         component.load_state_dict(state["components"].get(slot, {}))
         prefix = f"{slot}/"
         own = {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
@@ -155,6 +163,7 @@ def _repeat(
     stored: StoredUpdate,
     history: dict[int, PolicyVersion],
     config: RunConfig,
+    algorithms: AlgorithmSet,
     learner: Learner,
     streams: Streams,
 ) -> RepeatedUpdate:
@@ -168,7 +177,7 @@ def _repeat(
     torch.set_num_threads(recipe.num_threads)
     learner.config = learner.config.model_copy(update={"max_tokens_per_micro_batch": recipe.max_tokens_per_micro_batch})
     for slot, state in recipe.states.items():
-        getattr(config, slot).load_state_dict(state)
+        getattr(algorithms, slot).load_state_dict(state)
     members = load_members(database, stored, config.max_context)
     batch = [one.train for one in stored_samples(stored, members, history)]
     learner.update(batch, recipe.lr_progress, stored.update - 1, streams.of("minibatches"))

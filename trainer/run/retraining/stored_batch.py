@@ -90,7 +90,7 @@ def stored_samples(
     """Return the samples of those trajectories of a batch that are in ``members``, in the order of the batch.
 
     Args:
-        history: the versions by id that sampled the tokens (``offline.versions``).
+        history: the versions by id that sampled the tokens (``sampling_versions``).
 
     Raises:
         NotRecorded: the update has no recipe, or a trajectory no detail.

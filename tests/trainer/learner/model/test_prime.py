@@ -12,6 +12,7 @@ from turnwise.records import PolicyVersion
 from turnwise.tests.trainer.learner.train_samples import VOCABULARY
 from turnwise.tests.trainer.rollout.episodes import tree_group
 from turnwise.trainer.algorithms.advantages.prime import PRIME
+from turnwise.trainer.algorithms.algorithm_set import AlgorithmSet
 from turnwise.trainer.algorithms.groups import Credit
 from turnwise.trainer.config.loading import parse_config
 from turnwise.trainer.config.schema import RunConfig
@@ -28,14 +29,15 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return new_model(tmp_path_factory.mktemp("m") / "model", VOCABULARY, hidden=32, heads=2, seed=3)
 
 
-def process(folder: Path, reference: Path) -> tuple[RunConfig, Learner]:
-    """Return the configuration and the learner of one process of a run, with the token model bound."""
+def process(folder: Path, reference: Path) -> tuple[AlgorithmSet, Learner]:
+    """Return the components and the learner of one process of a run, with the token model bound."""
     config: RunConfig = parse_config({"name": "t", "environments": [{"id": "e"}], **CHOSEN})
-    learner = Learner(folder, config.learner, config.loss, config.proximal, 1.0)
+    algorithms = AlgorithmSet.of(config)
+    learner = Learner(folder, config.learner, algorithms.loss, algorithms.proximal, 1.0)
     assert config.needs_reference
     learner.load_reference(reference)
-    config.advantage.bind_token_model(learner.token_model())
-    return config, learner
+    algorithms.advantage.bind_token_model(learner.token_model())
+    return algorithms, learner
 
 
 def arrays(credit: Sequence[Credit]) -> list[list[list[list[float]]]]:
@@ -43,8 +45,8 @@ def arrays(credit: Sequence[Credit]) -> list[list[list[list[float]]]]:
 
 
 def test_the_model_learns_which_tokens_lead_to_success(model: Path) -> None:
-    config, _ = process(model, model)
-    estimator = config.advantage
+    algorithms, _ = process(model, model)
+    estimator = algorithms.advantage
     found: list[dict[str, float]] = []
     for update in range(15):
         credit = estimator([tree_group(name, update) for name in ("a", "b")])
@@ -76,16 +78,16 @@ def test_before_it_learns_the_process_reward_is_0_and_the_credit_is_rloo(model: 
 
 
 def test_the_batch_has_an_advantage_for_each_trained_token(model: Path) -> None:
-    config, _ = process(model, model)
+    algorithms, _ = process(model, model)
     groups = [tree_group("a", 1)]
     batch = assemble(
         groups,
         {0: PolicyVersion("r", 0, None, 0)},
         0,
         1,
-        advantage=config.advantage,
+        advantage=algorithms.advantage,
         filters=(),
-        loss=config.loss,
+        loss=algorithms.loss,
         streams=(),
     )
     assert sum(float(one.weights.sum()) for one in batch.samples) == 20
@@ -93,8 +95,8 @@ def test_the_batch_has_an_advantage_for_each_trained_token(model: Path) -> None:
 
 
 def test_a_resumed_run_continues_as_the_uninterrupted_one(model: Path, tmp_path: Path) -> None:
-    def train(config: RunConfig, first: int, last: int) -> list[Any]:
-        return [arrays(config.advantage([tree_group("a", update)])) for update in range(first, last)]
+    def train(algorithms: AlgorithmSet, first: int, last: int) -> list[Any]:
+        return [arrays(algorithms.advantage([tree_group("a", update)])) for update in range(first, last)]
 
     whole, _ = process(model, model)
     expected = train(whole, 0, 4)

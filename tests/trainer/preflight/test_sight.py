@@ -1,12 +1,10 @@
 """A text-only policy is rejected for an environment with image observations before any work is done."""
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
 import gymnasium
 import pytest
-from turnwise.agents.errors import ImagesUnsupported
 from turnwise.agents.tiny_model import new_model
 from turnwise.agents.tokens.conversation import Conversation
 from turnwise.agents.tokens.renderer import Renderer
@@ -20,10 +18,11 @@ from turnwise.store.database import open_database
 from turnwise.tests.agents.worlds import CLOCK, PICTURE
 from turnwise.tests.envs.faulty import FAULTY
 from turnwise.trainer.config.loading import parse_config
-from turnwise.trainer.config.sections import EnvironmentConfig
-from turnwise.trainer.evaluation.heldout import SEED
-from turnwise.trainer.evaluation.sight import Context, refuse_unseen
+from turnwise.trainer.config.schema import RunConfig
+from turnwise.trainer.config.sections import HELD_OUT_SEED, EnvironmentConfig
 from turnwise.trainer.evaluation.standalone import evaluate
+from turnwise.trainer.preflight import sight
+from turnwise.trainer.preflight.refusal import Command, Refused, Subject, refuse
 from turnwise.trainer.run.run import train
 from turnwise.trainer.warmup.vocabulary import closed_vocabulary
 
@@ -49,17 +48,27 @@ def environments(*ids: str, **options: str) -> list[EnvironmentConfig]:
     return [EnvironmentConfig(id=one, options=options) for one in ids]
 
 
+def look(
+    chosen: list[EnvironmentConfig],
+    command: Command = Command.TRAIN,
+    chat: Renderer | None = None,
+    max_context: int = 64,
+) -> None:
+    """Check the first observations for a policy that reads tokens, or for a server if there is no chat."""
+    horizon = {"max_context": max_context, "max_tokens_per_turn": 1}
+    config = RunConfig(name="r", environments=chosen, horizon=horizon, rollout={"reset_timeout_s": RESET_S})
+    refuse(list(sight._unread(Subject(config, command), chat)))
+
+
 def test_an_environment_with_images_among_others_is_named() -> None:
-    with pytest.raises(
-        ImagesUnsupported, match="loop/Picture-v0: the observation contains 1 image, and this policy reads text"
-    ):
-        asyncio.run(refuse_unseen(environments(CLOCK, PICTURE), "train", RESET_S))
+    with pytest.raises(Refused, match="loop/Picture-v0: the observation contains 1 image, and this policy reads text"):
+        look(environments(CLOCK, PICTURE))
 
 
 def test_text_is_accepted_and_a_broken_environment_fails_only_in_its_episodes() -> None:
-    asyncio.run(refuse_unseen(environments(CLOCK), "test", RESET_S))
-    asyncio.run(refuse_unseen(environments(FAULTY, fault="raise", where="reset"), "test", RESET_S))
-    asyncio.run(refuse_unseen(environments(FAULTY, fault="raise", where="make"), "test", RESET_S))
+    look(environments(CLOCK), Command.EVAL)
+    look(environments(FAULTY, fault="raise", where="reset"), Command.EVAL)
+    look(environments(FAULTY, fault="raise", where="make"), Command.EVAL)
 
 
 @pytest.fixture(scope="module")
@@ -73,18 +82,18 @@ def test_a_first_observation_that_does_not_fit_the_context_is_named(chat: Render
     """``prefix`` stands for the instructions of an environment."""
     conversation = Conversation(chat, prefix)
     env = make(TEXT_SITE)
-    conversation.observe(str(env.reset(seed=SEED, options={"split": "train"})[0]))
+    conversation.observe(str(env.reset(seed=HELD_OUT_SEED, options={"split": "train"})[0]))
     size = len(conversation.prompt())
     ids = environments(INSTRUCTING, instructions=prefix)
-    asyncio.run(refuse_unseen(ids, "train", RESET_S, Context(chat, size + 1)))
+    look(ids, chat=chat, max_context=size + 1)
     expected = rf"the first observation has {size} tokens, `horizon.max_context` is {size} .*raise `horizon"
     with pytest.raises(TurnwiseError, match=expected):
-        asyncio.run(refuse_unseen(ids, "train", RESET_S, Context(chat, size)))
+        look(ids, chat=chat, max_context=size)
 
 
 def test_an_evaluation_of_a_server_stores_nothing(tmp_path: Path) -> None:
     store = f"sqlite:///{tmp_path}/turnwise.db"
-    with pytest.raises(ImagesUnsupported, match="loop/Picture-v0: the observation contains 1 image"):
+    with pytest.raises(Refused, match="loop/Picture-v0: the observation contains 1 image"):
         evaluate("http://127.0.0.1:9/v1", PICTURE, tasks=2, store_url=store)
     database = open_database(store)
     with database.read() as conn:
@@ -97,7 +106,7 @@ def test_a_run_ends_before_its_warm_up_and_its_first_episode(tmp_path: Path) -> 
     store = f"sqlite:///{tmp_path}/turnwise.db"
     config = parse_config({"name": "blind", "environments": [{"id": PICTURE}], "evaluation": {"tasks": 2}})
     notes: list[object] = []
-    with pytest.raises(ImagesUnsupported, match="loop/Picture-v0: the observation contains 1 image"):
+    with pytest.raises(Refused, match="loop/Picture-v0: the observation contains 1 image"):
         train(config, store_url=store, report=notes.append)
     assert [type(one).__name__ for one in notes] == ["Note"], "nothing but the start is reported"
     database = open_database(store)

@@ -1,6 +1,5 @@
 """An offline run refuses stored groups of tasks whose verdict the agent could forge, before it starts anything."""
 
-import asyncio
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -8,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from turnwise.envs.errors import NotTrainable
 from turnwise.records import GroupState
 from turnwise.store import queries
 from turnwise.store.database import Database, open_database
@@ -16,8 +14,11 @@ from turnwise.store.operations import OPERATIONS, Rewards
 from turnwise.tests.envs.code.small_task import TOML, small_task
 from turnwise.tests.store.making import call, group, play, sqlite_store, start
 from turnwise.trainer.config.loading import parse_config
-from turnwise.trainer.run.offline.trainable import refuse_forgeable
+from turnwise.trainer.preflight.forgeable import forgeable_rewards
+from turnwise.trainer.preflight.refusal import Refused
 from turnwise.trainer.run.run import train
+
+from .refusing import call as call_check
 
 CODE = "turnwise/Code-v0"
 SETTINGS: dict[str, Any] = {
@@ -51,7 +52,11 @@ def store(tmp_path: Path) -> Iterator[Callable[..., Database]]:
 
 def unchecked(database: Database, *environments: str) -> list[str]:
     named = [{"id": one} for one in ("turnwise/TextSite-v0", *environments)]
-    return asyncio.run(refuse_forgeable(parse_config(SETTINGS | {"environments": named}), database, "r"))
+    notes: list[str] = []
+    call_check(
+        forgeable_rewards, parse_config(SETTINGS | {"environments": named}), database=database, note=notes.append
+    )
+    return [one.removeprefix("not checked whether an agent can forge the rewards: ") for one in notes]
 
 
 @pytest.mark.parametrize("rewards", [None, "own"])
@@ -64,7 +69,7 @@ def test_stored_episodes_with_hidden_tests_are_refused(
         with database.transaction() as tx:
             OPERATIONS["create_reward_set"](tx, run="r", name=rewards, component="turn_penalty", options={})
     config = parse_config(SETTINGS | {"offline": {"run": "r", "rewards": rewards}})
-    with pytest.raises(NotTrainable, match=r"task add of .*hidden `tests/`.*forge"):
+    with pytest.raises(Refused, match=r"task add of .*hidden `tests/`.*forge"):
         train(config, store_url=f"sqlite:///{tmp_path}/turnwise.db")
     with database.read() as conn:
         assert [row["id"] for row in queries.list_runs(conn)] == ["r"]

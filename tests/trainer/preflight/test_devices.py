@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 import torch
 from turnwise.errors import TurnwiseError
-from turnwise.trainer.planning import devices
-from turnwise.trainer.planning.devices import engine_obstacle, refuse_missing_devices
+from turnwise.tests.trainer.planning.planned_runs import run_config
+from turnwise.trainer.preflight import devices
+from turnwise.trainer.preflight.devices import engine_obstacle, missing_devices
 
-from .planned_runs import run_config
+from .refusing import call
 
 ON_GPUS: dict[str, Any] = {"learner": {"device": "cuda"}, "engine": {"tensor_parallel_size": 1}}
 RANKS: dict[str, Any] = {"learner": {"device": "cuda", "backend": "fsdp", "num_ranks": 4}}
@@ -63,7 +64,7 @@ def test_a_run_without_its_gpus_is_refused(
 ) -> None:
     gpus(count, build)
     with pytest.raises(TurnwiseError, match=message):
-        refuse_missing_devices(run_config(**sections))
+        call(missing_devices, run_config(**sections))
 
 
 @pytest.mark.parametrize(
@@ -82,17 +83,17 @@ def test_a_run_whose_gpus_are_here_or_on_a_cluster_is_not(
     gpus: Any, sections: dict[str, Any], count: int, build: str
 ) -> None:
     gpus(count, build)
-    refuse_missing_devices(run_config(**sections))
+    call(missing_devices, run_config(**sections))
 
 
 def test_an_engine_on_the_cpu_is_refused_where_vllm_is_built_for_gpus(gpus: Any) -> None:
     gpus(1, gpu_build="vLLM is a build for GPUs")
     message = r"^`engine.tensor_parallel_size = 0` .* vLLM is a build for GPUs\. Set .* to 1 .*\.\[cpu\]"
     with pytest.raises(TurnwiseError, match=message):
-        refuse_missing_devices(run_config())
-    refuse_missing_devices(run_config(engine={"tensor_parallel_size": 1}))
-    refuse_missing_devices(run_config(ray_address="auto"))
-    refuse_missing_devices(run_config(offline={"run": "a"}))
+        call(missing_devices, run_config())
+    call(missing_devices, run_config(engine={"tensor_parallel_size": 1}))
+    call(missing_devices, run_config(ray_address="auto"))
+    call(missing_devices, run_config(offline={"run": "a"}))
 
 
 @pytest.mark.parametrize(
@@ -107,7 +108,7 @@ def test_where_vllm_is_built_for_gpus_an_engine_on_the_cpu_needs_another_install
 ) -> None:
     gpus(0, gpu_build="vLLM is a build for GPUs")
     with pytest.raises(TurnwiseError, match=remedy):
-        refuse_missing_devices(run_config(**sections))
+        call(missing_devices, run_config(**sections))
 
 
 @pytest.mark.parametrize(

@@ -1,33 +1,35 @@
-"""Refuse a run whose devices are not on this machine, before the run is recorded and Ray starts."""
+"""The refusal of a run whose devices are not on this machine."""
 
+from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 
-from ...errors import TurnwiseError
-from ..config.schema import RunConfig
-from .processes import gpus_of
+from ..planning.processes import gpus_of
+from .refusal import Command, Cost, Refusal, Subject, refuses
 
 
-def refuse_missing_devices(config: RunConfig) -> None:
-    """Refuse a run that needs GPUs which torch or vLLM cannot use here, or an engine on a CPU which vLLM cannot use.
+@refuses("engine.tensor_parallel_size", Cost.MACHINE, Command.TRAIN, Command.RESUME, Command.FORK)
+def missing_devices(subject: Subject) -> Iterator[Refusal]:
+    """Refuse GPUs which torch or vLLM cannot use here, and an engine on a CPU which vLLM cannot use.
 
     Of a run on a Ray cluster only a learner in this process is checked: engines and ranks may run elsewhere.
-
-    Raises:
-        TurnwiseError: a GPU is missing, or the installed vLLM is a build for other devices.
     """
+    config = subject.config
     learner, engine, is_here = config.learner, config.engine, config.ray_address is None
-    if is_here and not (engine.tensor_parallel_size or config.is_offline) and (build := gpu_build()):
-        raise TurnwiseError(
-            f"`engine.tensor_parallel_size = 0` means an engine on the CPU, and {build}. Set "
-            "`engine.tensor_parallel_size` to 1 on a machine with a GPU (docs/gpu.md), or install turnwise with "
-            '`pip install ".[cpu]"` in another virtual environment'
+    has_engines = is_here and config.num_engines > 0
+    if has_engines and not engine.tensor_parallel_size and (build := gpu_build()):
+        yield Refusal(
+            "engine.tensor_parallel_size",
+            f"`engine.tensor_parallel_size = 0` means an engine on the CPU, and {build}",
+            "Set `engine.tensor_parallel_size` to 1 on a machine with a GPU (docs/gpu.md), or install turnwise with "
+            '`pip install ".[cpu]"` in another virtual environment',
         )
+        return
     needed = gpus_of(config) if is_here else int(learner.device != "cpu" and learner.backend == "local")
     if not needed:
         return
     missing = _missing_gpus(needed)
     keys, remedies = dict[str, object](), list[str]()
-    has_engines = is_here and engine.tensor_parallel_size > 0 and not config.is_offline
+    has_engines = has_engines and engine.tensor_parallel_size > 0
     reason = missing or (cpu_build() if has_engines else "")
     if has_engines and reason:
         keys["engine.tensor_parallel_size"] = engine.tensor_parallel_size
@@ -42,9 +44,11 @@ def refuse_missing_devices(config: RunConfig) -> None:
     if keys:
         named = " and ".join(f"`{key} = {value}`" for key, value in keys.items())
         where = ' where it is installed with `pip install ".[cpu]"`' if has_engines and gpu_build() else ""
-        raise TurnwiseError(
-            f'{named}: {reason}. Run it where turnwise is installed with `pip install ".[gpu]"` on a machine with '
-            f"enough GPUs (docs/gpu.md), or set {' and '.join(remedies)}{where}"
+        yield Refusal(
+            next(iter(keys)),
+            f"{named}: {reason}",
+            'Run it where turnwise is installed with `pip install ".[gpu]"` on a machine with enough GPUs '
+            f"(docs/gpu.md), or set {' and '.join(remedies)}{where}",
         )
 
 

@@ -1,25 +1,26 @@
-"""Refuse a run that cannot fit, before anything starts."""
+"""The refusal of a run that cannot fit on this machine."""
+
+from collections.abc import Iterator
 
 from ...errors import TurnwiseError
-from ..config.schema import RunConfig
-from .machine import Machine, this_machine
-from .model_source import model_shape
-from .plan import plan_run
-from .remedies import find_remedies
+from ..planning.machine import Machine, this_machine
+from ..planning.model_source import model_shape
+from ..planning.plan import plan_run
+from ..planning.remedies import find_remedies
+from .refusal import Command, Cost, Refusal, Subject, refuses
 
 ERROR_MARGIN = 0.15
 """Largest error of the plan of a learner on a CPU, over the measured peak (``benchmarks/learner.py``)."""
 
 
-def refuse_oversized(config: RunConfig) -> None:
+@refuses("learner", Cost.MODEL, Command.TRAIN, Command.FORK)
+def too_little_memory(subject: Subject) -> Iterator[Refusal]:
     """Refuse a run that certainly does not fit on this machine: not even if the plan errs by ``ERROR_MARGIN``.
 
     Not checked are the hosts of a Ray cluster, and a run that cannot be planned: its model has no known shape, or
-    cannot be read (the start of the run names the reason).
-
-    Raises:
-        TurnwiseError: the run does not fit; the message names settings with which it does.
+    cannot be read (another check names the reason).
     """
+    config = subject.config
     machine, more = this_machine(), 1 + ERROR_MARGIN
     if config.ray_address is not None:
         machine = Machine(machine.memory)
@@ -34,8 +35,9 @@ def refuse_oversized(config: RunConfig) -> None:
         return
     ways = find_remedies(config, machine, shape)
     hint = " or ".join(" ".join(f"`--set {one}`" for one in way) for way in ways)
-    raise TurnwiseError(
-        f"the run cannot fit: {'; '.join(plan.refusals)}. "
-        + (f"It fits with {hint}. " if hint else "It fits with no setting on this machine. ")
-        + "`turnwise plan CONFIG.toml` prints the memory of each process"
+    yield Refusal(
+        "learner",
+        f"the run cannot fit: {'; '.join(plan.refusals)}",
+        f"It fits with {hint or 'no setting on this machine'}. `turnwise plan CONFIG.toml` prints the memory of each "
+        "process",
     )

@@ -1,7 +1,7 @@
 """A run refuses tasks whose verdict the agent can forge, before it starts anything; an evaluation plays them."""
 
-import asyncio
 from pathlib import Path
+from typing import Any
 
 import gymnasium
 import pytest
@@ -11,9 +11,11 @@ from turnwise.envs.errors import NotTrainable
 from turnwise.tests.envs.code.small_task import TOML, small_task
 from turnwise.tests.envs.faulty import FAULTY, HANG
 from turnwise.trainer.config.loading import parse_config
-from turnwise.trainer.config.sections import EnvironmentConfig
-from turnwise.trainer.rollout.trainable import refuse_untrainable
+from turnwise.trainer.preflight.forgeable import forgeable_rewards
+from turnwise.trainer.preflight.refusal import Refused
 from turnwise.trainer.run.run import train
+
+from .refusing import call
 
 CODE = "turnwise/Code-v0"
 CASE = """
@@ -29,14 +31,18 @@ REFUSED = "turnwise/Code-v0 cannot be trained on: task add of .*hidden `tests/`.
 
 
 def refuse(folder: Path) -> None:
-    environments = [EnvironmentConfig(id=CODE, options={"folder": str(folder)})]
-    asyncio.run(refuse_untrainable(environments, 10.0))
+    check(10.0, {"id": CODE, "options": {"folder": str(folder)}})
+
+
+def check(timeout_s: float, *environments: dict[str, Any]) -> None:
+    settings = {"name": "r", "environments": environments, "rollout": {"reset_timeout_s": timeout_s}}
+    call(forgeable_rewards, parse_config(settings))
 
 
 def test_hidden_tests_are_refused_with_and_without_cases(tmp_path: Path) -> None:
-    with pytest.raises(NotTrainable, match=REFUSED):
+    with pytest.raises(Refused, match=REFUSED):
         refuse(small_task(tmp_path / "add"))
-    with pytest.raises(NotTrainable, match=REFUSED):
+    with pytest.raises(Refused, match=REFUSED):
         refuse(small_task(tmp_path / "both" / "add", toml=TOML + CASE))
 
 
@@ -48,9 +54,7 @@ def test_cases_and_trusted_tests_are_accepted(tmp_path: Path) -> None:
 
 def test_a_task_that_does_not_load_is_refused(tmp_path: Path) -> None:
     bad = '\n[[case]]\nargv = ["sh", "run.sh"]\n'
-    with pytest.raises(
-        NotTrainable, match=r"cannot be trained on: .*add/task.toml: case.0: the case compares no answer"
-    ):
+    with pytest.raises(Refused, match=r"cannot be trained on: .*add/task.toml: case.0: the case compares no answer"):
         refuse(small_task(tmp_path / "add", toml=TOML + bad, hidden=""))
 
 
@@ -58,7 +62,7 @@ def test_a_task_that_does_not_load_is_refused(tmp_path: Path) -> None:
 def test_a_task_that_breaks_the_check_does_not_hide_another(tmp_path: Path, literal: str) -> None:
     small_task(tmp_path / "forgeable")
     small_task(tmp_path / "broken", toml=f'{TOML}\n[[case]]\ncall = "calc.add(1)"\nreturns = "{literal}"\n', hidden="")
-    with pytest.raises(NotTrainable, match="task forgeable of"):
+    with pytest.raises(Refused, match="task forgeable of"):
         refuse(tmp_path)
 
 
@@ -67,11 +71,10 @@ def test_a_task_that_breaks_the_check_does_not_hide_another(tmp_path: Path, lite
     [("raise", "raised.*the page is gone"), ("hang", "did not return within 0.2 s")],
 )
 def test_a_check_that_fails_refuses_the_environment(fault: str, cause: str) -> None:
-    one = EnvironmentConfig(id=FAULTY, options={"fault": fault, "where": "check_trainable"})
     HANG.clear()
     try:
-        with pytest.raises(NotTrainable, match=rf"(?s)cannot be trained on.*{cause}.*`rollout.reset_timeout_s`"):
-            asyncio.run(refuse_untrainable([one], 0.2))
+        with pytest.raises(Refused, match=rf"(?s)cannot be trained on.*{cause}.*`rollout.reset_timeout_s`"):
+            check(0.2, {"id": FAULTY, "options": {"fault": fault, "where": "check_trainable"}})
     finally:
         HANG.set()
 
@@ -80,21 +83,20 @@ def test_one_task_of_a_set_is_named(tmp_path: Path) -> None:
     for name in ("add", "minus", "times"):
         small_task(tmp_path / name)
     small_task(tmp_path / "aa", toml="trusted = true\n" + TOML)
-    with pytest.raises(NotTrainable, match="task add and 2 more of"):
+    with pytest.raises(Refused, match="task add and 2 more of"):
         refuse(tmp_path)
 
 
 def test_other_environments_and_other_failures_are_accepted() -> None:
-    broken = EnvironmentConfig(id=FAULTY, options={"fault": "raise", "where": "make"})
-    families = EnvironmentConfig(id=CODE)
-    asyncio.run(refuse_untrainable([broken, families, EnvironmentConfig(id="turnwise/TextSite-v0")], 10.0))
+    broken = {"id": FAULTY, "options": {"fault": "raise", "where": "make"}}
+    check(10.0, broken, {"id": CODE}, {"id": "turnwise/TextSite-v0"})
 
 
 def test_a_run_starts_nothing(tmp_path: Path) -> None:
     folder = small_task(tmp_path / "add")
     config = parse_config({"name": "forged", "environments": [{"id": CODE, "options": {"folder": str(folder)}}]})
     notes: list[object] = []
-    with pytest.raises(NotTrainable, match=REFUSED):
+    with pytest.raises(Refused, match=REFUSED):
         train(config, store_url=f"sqlite:///{tmp_path}/turnwise.db", report=notes.append)
     assert notes == []
     assert not (tmp_path / "turnwise.db").exists()

@@ -1,0 +1,73 @@
+"""All refusals of a command are found at once, the cheap ones first, and printed with their remedies."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from turnwise.tests.trainer.planning.planned_runs import run_config
+from turnwise.trainer.preflight.check import check
+from turnwise.trainer.preflight.refusal import CHECKS, Command, Cost, Refusal, Refused, Stage, Subject, refuse, refuses
+from turnwise.trainer.run.run import train
+
+
+@pytest.fixture
+def registered() -> Iterator[None]:
+    """Forget the checks that a test registers."""
+    before = len(CHECKS)
+    yield
+    del CHECKS[before:]
+
+
+def test_a_run_with_several_faults_names_them_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    config = run_config(
+        environments=[{"id": "turnwise/TextSit-v0"}, {"id": "turnwise/TextSite-v0"}],
+        learner={"device": "cuda"},
+        model={"path": str(tmp_path / "nowhere")},
+    )
+    with pytest.raises(Refused) as refused:
+        train(config, store_url=f"sqlite:///{tmp_path}/turnwise.db")
+    assert [one.key for one in refused.value.refusals] == ["environments", "learner.device", "model.path"]
+    first, *lines = str(refused.value).splitlines()
+    assert first == "3 reasons:"
+    assert "did you mean 'turnwise/TextSite-v0'?" in lines[0]
+    assert lines[1].endswith("or set `learner.device` to `cpu`")
+    assert "nowhere` is neither a Hugging Face model folder" in lines[2]
+    assert not (tmp_path / "turnwise.db").exists()
+
+
+def test_one_refusal_is_one_line() -> None:
+    with pytest.raises(Refused, match=r"^the cup is empty: fill it$"):
+        refuse([Refusal("cup", "the cup is empty", "fill it")])
+    with pytest.raises(Refused, match=r"^the cup is empty\. It holds 0\.3 l$"):
+        refuse([Refusal("cup", "the cup is empty", "It holds 0.3 l")])
+    refuse([])
+
+
+@pytest.mark.usefixtures("registered")
+def test_checks_run_by_cost_and_only_for_their_purposes_and_stage() -> None:
+    ran = []
+    for cost in (Cost.WEIGHTS, Cost.CONFIGURATION, Cost.STORE):
+
+        @refuses("key", cost, Command.SCORE)
+        def one(subject: Subject, cost: Cost = cost) -> None:
+            ran.append(cost)
+
+    assert check(run_config(), Command.SCORE) == []
+    assert ran == [Cost.CONFIGURATION, Cost.STORE, Cost.WEIGHTS]
+    check(run_config(), Command.SCORE, stage=Stage.ACTORS)
+    check(run_config(), Command.DOCTOR)
+    assert len(ran) == 3
+
+
+@pytest.mark.usefixtures("registered")
+def test_the_error_of_one_check_does_not_hide_another_and_equal_ones_are_one() -> None:
+    for number in (1, 2):
+
+        @refuses("key", Cost.STORE, Command.SCORE)
+        def one(subject: Subject, number: int = number) -> Iterator[Refusal]:
+            yield Refusal("other", f"reason {number}")
+            refuse([Refusal("key", "the same")])
+
+    assert list(map(str, check(run_config(), Command.SCORE))) == ["reason 1", "the same", "reason 2"]

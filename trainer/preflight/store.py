@@ -1,0 +1,64 @@
+"""The refusals of a store that lacks the groups of an offline run, or that a run's actors cannot reach."""
+
+from collections.abc import Iterator
+
+from ...agents.placement import hosts_of_actors
+from ...masking import without_secrets
+from ...store import queries
+from .refusal import Command, Cost, Refusal, Stage, Subject, refuses
+
+
+@refuses("offline.run", Cost.STORE, Command.TRAIN, Command.RESUME, Command.FORK)
+def missing_groups(subject: Subject) -> Iterator[Refusal]:
+    """Refuse an offline run whose source has too few scored groups, or sampled at another temperature.
+
+    Raises:
+        NotFound: the source or its reward set does not exist.
+    """
+    config, database = subject.config, subject.database
+    if config.offline.run is None:
+        return
+    source, offline = config.offline.run, config.offline
+    if database is None:
+        yield Refusal("offline.run", f"run `{source}` is not in the store, which does not exist yet", "set `--store`")
+        return
+    with database.read() as conn:
+        row = queries.run_row(conn, source)
+        count = len(queries.scored_from(conn, source, 0))
+        if offline.rewards is not None:
+            queries.reward_set(conn, source, offline.rewards)
+    if count < config.rollout.groups_per_batch:
+        yield Refusal(
+            "offline.run",
+            f"`offline.run`: run `{source}` has {count} scored training groups, and a batch needs "
+            f"`rollout.groups_per_batch` = {config.rollout.groups_per_batch}",
+        )
+    sampled_at = row["config"].get("rollout", {}).get("temperature", 1.0)
+    if sampled_at != config.rollout.temperature:
+        yield Refusal(
+            "rollout.temperature",
+            f"run `{source}` sampled at temperature {sampled_at:g}",
+            "set `rollout.temperature` to it, because the stored log-probabilities are compared with those of the "
+            "learner at the same temperature",
+        )
+
+
+@refuses("--store", Cost.MACHINE, Command.TRAIN, Command.RESUME, Command.FORK, stage=Stage.WEIGHTS)
+def unreachable_store(subject: Subject) -> Iterator[Refusal]:
+    """Refuse an SQLite store if Ray may place actors of the run on other hosts."""
+    database = subject.database
+    if database is None or database.engine.dialect.name != "sqlite" or subject.config.ray_address is None:
+        return
+    import ray
+
+    nodes = ray.nodes()
+    own = ray.get_runtime_context().get_node_id()
+    local = {str(node["NodeManagerAddress"]) for node in nodes if node["NodeID"] == own}
+    if others := sorted(hosts_of_actors(nodes) - local):
+        yield Refusal(
+            "--store",
+            f"the store `{without_secrets(database.url)}` is an SQLite file of this host, and the Ray cluster may "
+            f"place actors that write to it on other hosts (`{'`, `'.join(others[:3])}`)",
+            "use a PostgreSQL store (`--store postgresql://USER@HOST/NAME`), or train on this host alone, without "
+            "`--ray-address`",
+        )

@@ -1,0 +1,243 @@
+"""The driver of one run: prepare it, train, evaluate, and record how it ended."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from ... import __version__
+from ...errors import TurnwiseError
+from ...logs import LogFolder
+from ...store.database import Database
+from ...store.errors import Fenced
+from ...store.run_lock import run_folder
+from ...store.run_store import RunStore, finish_if_running
+from ..algorithms.algorithm_set import AlgorithmSet
+from ..algorithms.random_streams import Streams
+from ..cluster.actors import Cluster
+from ..config.schema import RunConfig
+from ..context import RunContext
+from ..evaluation.in_run import Evaluator
+from ..shutdown import SHUTDOWN
+from ..telemetry.code_identity import git_revision, package_versions
+from ..telemetry.events import Event, Note
+from ..telemetry.metrics import Metrics
+from .identity import RunIdentity
+from .state import RunState
+from .summary import RunResult, draw_curve, summarize
+
+if TYPE_CHECKING:
+    from .initial_state import InitialState
+    from .preparation import RunParts
+
+TORCH_MODULES = (".initial_state", ".preparation", ".loop", ".group_source")
+"""Modules of this package that import torch, which takes seconds."""
+STOPPED_CLOSE_TIMEOUT_S = 3.0
+"""Seconds the actors of a stopped run get to close before they are killed."""
+RESUMES = "stopping; the same command resumes the run (a second signal ends it at once)"
+ERROR_MAX_CHARS = 4000
+"""Length of the error in the run's row."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Session:
+    """The parts of a run that exist from the start of its actors to its end."""
+
+    context: RunContext
+    cluster: Cluster
+    evaluator: Evaluator
+
+
+class Driver:
+    """The driver of one run, in one event loop."""
+
+    def __init__(
+        self,
+        config: RunConfig,
+        database: Database,
+        identity: RunIdentity,
+        report: Callable[[Event], None],
+        started: float,
+    ) -> None:
+        """``started`` is when the command started, on the monotonic clock."""
+        self._config = config
+        self._database = database
+        self._identity = identity
+        self._report = report
+        self._started = started
+        self._folder = run_folder(database, identity.name)
+        self._metrics = Metrics(self._folder, config.tensorboard)
+        self._state = RunState()
+        self._session: _Session | None = None
+        self._recorded = False
+        """Whether the run has a row that this process began or resumed."""
+        self._fenced = False
+        """Whether another driver has taken over the run; its row is no longer this process's to write."""
+
+    async def main(self) -> RunResult:
+        """Run, record how the run ended, and return its result.
+
+        Raises:
+            TurnwiseError: the run failed.
+            asyncio.CancelledError: a signal stopped the run before it had a version.
+        """
+        loop, work = asyncio.get_running_loop(), asyncio.ensure_future(self._main())
+        stop = self._state.stop
+
+        def fail(error: str) -> None:
+            stop.request(error)
+            work.cancel()
+
+        with SHUTDOWN.handled_by(
+            lambda reason: loop.call_soon_threadsafe(stop.request, reason),
+            lambda error: loop.call_soon_threadsafe(fail, error),
+        ):
+            return await work
+
+    async def _main(self) -> RunResult:
+        status, error = "failed", ""
+        try:
+            result = await self._run()
+            status = result.status
+            return result
+        except TurnwiseError as failure:
+            error = str(failure)
+            self._fenced = isinstance(failure, Fenced)
+            raise
+        except (KeyboardInterrupt, asyncio.CancelledError):
+            status, error = "stopped", "interrupted"
+            raise
+        except OSError as failure:
+            error = f"{type(failure).__name__}: {failure}"
+            if failure.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            error = f"no room left for {failure.filename or 'a file'}; free some space and run the same command again"
+            raise TurnwiseError(error) from failure
+        except BaseException as failure:
+            error = f"{type(failure).__name__}: {failure}"
+            raise
+        finally:
+            await self._end(status, error[:ERROR_MAX_CHARS])
+
+    async def _run(self) -> RunResult:
+        from .group_source import open_source
+        from .loop import TrainingLoop
+
+        state = self._state
+        parts = await state.stop.cancel_on_request(self._prepare())
+        session = self._session
+        if session is None or state.current is None:
+            raise asyncio.CancelledError
+        try:
+            if parts is not None and not state.stop:
+                source = await open_source(session.context, state, parts)
+                await TrainingLoop(session.context, state, parts, source).train()
+            if not state.stop:
+                await state.stop.cancel_on_request(session.evaluator.evaluate("after", state.version.update))
+        finally:
+            if parts is not None:
+                await asyncio.to_thread(parts.learner.close)
+        status = "stopped" if state.stop else "finished"
+        return await asyncio.to_thread(
+            summarize, session.context, state.version.update, session.evaluator.results, status, self._started
+        )
+
+    async def _prepare(self) -> RunParts:
+        """Start the actors, record the run, and return its parts when the first version is served."""
+        from .initial_state import initial_state
+        from .preparation import Preparation
+
+        config, database, name = self._config, self._database, self._identity.name
+        initial = await asyncio.to_thread(initial_state, config, self._identity, database, self._folder)
+        cluster = Cluster.start(config, database, initial.model, LogFolder.of(self._folder))
+        context = RunContext(
+            config=config,
+            algorithms=AlgorithmSet.of(config),
+            database=database,
+            store=RunStore(name, database, cluster.store.client),
+            folder=self._folder,
+            streams=Streams(config.seed),
+            metrics=self._metrics,
+            report=self._report,
+        )
+        evaluator = Evaluator(context, cluster)
+        self._session = _Session(context, cluster, evaluator)
+        await self._record(context, initial)
+        return await Preparation(context, self._state, initial, cluster, evaluator).prepare(self._started)
+
+    async def _record(self, context: RunContext, initial: InitialState) -> None:
+        """Begin or resume the run in the store."""
+        await context.store.create(
+            config=self._config.resolved(),
+            config_hash=self._config.digest(),
+            kind="train",
+            code_version=__version__,
+            parent=self._identity.parent,
+            git_revision=await asyncio.to_thread(git_revision),
+            packages=package_versions(),
+        )
+        self._recorded = True
+        SHUTDOWN.hint = RESUMES
+        SHUTDOWN.record = partial(finish_if_running, self._database, context.name, epoch=context.store.epoch)
+        if self._identity.resumes:
+            lost = await context.store.rewind(initial.version)
+            context.metrics.rewind(initial.update if initial.resumes else None)
+            counts = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in lost.items() if count)
+            text = f"resuming run {context.name} at update {initial.update}: {counts or 'nothing was lost'}"
+            self._report(Note(text))
+        elif context.name != self._config.name:
+            self._report(Note(f"run {self._config.name} already exists; starting {context.name}"))
+        for note in initial.notes:
+            self._report(Note(note))
+
+    async def _end(self, status: str, error: str) -> None:
+        """Record how the run ended and end its actors. Failures here do not replace the error that ended the run."""
+        try:
+            await self._finish(status, error)
+        except Exception as failure:
+            if not error:
+                raise
+            self._report(Note(f"the end of the run could not be recorded: {failure}"))
+        finally:
+            try:
+                await self._close()
+            except Exception as failure:
+                if not error:
+                    raise
+                self._report(Note(f"the processes of the run could not be ended cleanly: {failure}"))
+
+    async def _finish(self, status: str, error: str) -> None:
+        """Write the status of the run into its row, and draw its learning curve."""
+        if SHUTDOWN.failure or self._fenced:
+            return  # recorded already, and the actors do not answer; or no longer ours to record
+        session, state = self._session, self._state
+        if session is not None and self._recorded:
+            await session.context.store.finish(status, error)
+            if status == "finished":
+                SHUTDOWN.hint = "the run has finished; closing its processes"
+        elif self._identity.resumes:
+            await asyncio.to_thread(finish_if_running, self._database, self._identity.name, status, error)
+        if session is not None and state.current is not None:
+            evaluations = session.evaluator.results
+            await asyncio.to_thread(draw_curve, session.context, state.current.update, evaluations)
+
+    async def _close(self) -> None:
+        """End the actors; those of a stopped run get ``STOPPED_CLOSE_TIMEOUT_S``, since Ray's end kills them anyway."""
+        session, state = self._session, self._state
+        try:
+            if session is not None:
+                async with asyncio.timeout(STOPPED_CLOSE_TIMEOUT_S if state.stop else None):
+                    sandboxes = session.cluster.sandboxes
+                    if sandboxes is not None and state.current is not None:
+                        for health in await sandboxes.health():
+                            self._metrics.write("sandboxes", state.current.update, health)
+                    await session.cluster.close()
+        except TimeoutError:
+            if not state.stop:
+                raise
+        finally:
+            self._metrics.close()
