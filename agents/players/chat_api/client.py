@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 from ....errors import TurnwiseError
 from ....masking import scrubbed, without_secrets
 from ...errors import ContextOutgrown, EngineFailed, PolicyFailed
-from .certificates import certificate_problem
-from .proxies import is_loopback, named_proxy
+from .environment import certificate_problem, is_loopback, named_proxy
 from .rejection import Rejection, requested_wait_s, wait_in_words
 from .response import NotACompletion, completion_text, error_in, parse, server_error, shown
 
