@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .config.loading import load_config
     from .config.schema import RunConfig
     from .evaluation.heldout import EvalResult
-    from .evaluation.standalone import evaluate
+    from .evaluation.tasks import evaluate
     from .run.run import train
     from .run.summary import RunResult
 
@@ -24,7 +24,7 @@ _MODULES = {
     "EvalResult": ".evaluation.heldout",
     "RunConfig": ".config.schema",
     "RunResult": ".run.summary",
-    "evaluate": ".evaluation.standalone",
+    "evaluate": ".evaluation.tasks",
     "load_config": ".config.loading",
     "train": ".run.run",
 }

@@ -13,7 +13,7 @@ import json
 import tempfile
 
 from turnwise.trainer.config.loading import parse_config
-from turnwise.trainer.evaluation.standalone import evaluate
+from turnwise.trainer.evaluation.tasks import evaluate
 from turnwise.trainer.run.run import train
 
 SITE = "turnwise/TextSite-v0"

@@ -66,7 +66,7 @@ def evaluate(
             console().print(f"task {number + 1} of {tasks}")
             play_episode(env, seed=first_task(seed) + number, split=split, options=options)
         return
-    from ...trainer.evaluation.standalone import evaluate as run
+    from ...trainer.evaluation.tasks import evaluate as run
 
     result = run(
         policy,

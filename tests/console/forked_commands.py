@@ -33,8 +33,8 @@ MODULES = (
     "store.maintenance.collect",
     "store.maintenance.integrity",
     "store.migrate",
-    "trainer.evaluation.branches",
-    "trainer.evaluation.standalone",
+    "trainer.evaluation.branch",
+    "trainer.evaluation.tasks",
     "trainer.planning.plan",
     "trainer.run.run",
 )

@@ -10,7 +10,7 @@ import turnwise.trainer
 from turnwise.trainer.config.loading import load_config
 from turnwise.trainer.config.schema import RunConfig
 from turnwise.trainer.evaluation.heldout import EvalResult
-from turnwise.trainer.evaluation.standalone import evaluate
+from turnwise.trainer.evaluation.tasks import evaluate
 from turnwise.trainer.run.run import train
 from turnwise.trainer.run.summary import RunResult
 

@@ -1,6 +1,7 @@
-"""Held-out tasks, and the result of playing them once each. Pure."""
+"""Held-out tasks, played once each, recorded in the store and never trained on, and the result."""
 
-from collections.abc import Iterable, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -8,10 +9,12 @@ from ...agents.errors import FIRST_OBSERVATION
 from ...envs.tasks import env_key, env_key_of, make_task
 from ...errors import TurnwiseError
 from ...rates import is_counted, success_rate
-from ...records import SCORED_STATUSES, Outcome, Task, is_success
+from ...records import SCORED_STATUSES, Group, GroupState, Horizon, Outcome, Purpose, Task, is_success
+from ...store.run_store import RunStore
 from ..config.sections import HELD_OUT_SEED, EnvironmentConfig
 from .intervals import wilson
 
+CLOSE_REASON = "evaluation"
 SEED_STRIDE = 100_000
 """Held-out tasks per evaluation seed: evaluations with different seeds share no task."""
 MAX_SEED = (2**32 - HELD_OUT_SEED) // SEED_STRIDE - 1
@@ -79,6 +82,31 @@ def held_out(
         make_task(environments[i % len(environments)].id, seed + i, split, environments[i % len(environments)].options)
         for i in range(count)
     ]
+
+
+async def play_tasks(
+    store: RunStore,
+    name: str,
+    tasks: Sequence[Task],
+    horizon: Horizon,
+    play: Callable[[Group], Awaitable[Sequence[Outcome]]],
+) -> list[tuple[Task, Outcome]]:
+    """Open a group of one per task, play it, close it, and return how each task ended.
+
+    Args:
+        name: distinguishes the groups of this evaluation from others of the run.
+        play: plays an open group and returns its outcomes; it bounds the episodes that play at once.
+    """
+
+    async def one(number: int, task: Task) -> list[tuple[Task, Outcome]]:
+        group = Group(f"{store.run}:eval-{name}-{number}", store.run, task, horizon, 1, Purpose.EVAL)
+        await store.open_group(group)
+        outcomes = await play(group)
+        await store.close_group(group.id, GroupState.FILTERED, CLOSE_REASON)
+        return [(task, outcome) for outcome in outcomes]
+
+    played = await asyncio.gather(*(one(number, task) for number, task in enumerate(tasks)))
+    return [pair for pairs in played for pair in pairs]
 
 
 def summarize(

@@ -15,8 +15,7 @@ from ..failpoints import failpoint
 from ..rollout.group_player import play_group
 from ..telemetry.events import Evaluated, Note
 from ..telemetry.metrics import finite
-from .heldout import EvalResult, held_out, summarize
-from .play_tasks import play_tasks
+from .heldout import EvalResult, held_out, play_tasks, summarize
 
 MAX_FAILED_SHARE = 0.05
 """Share of the episodes that may fail; beyond it a rate over the others is meaningless."""

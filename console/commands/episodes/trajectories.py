@@ -208,7 +208,7 @@ def branch(
 
     The environment must be deterministic: the actions before the step are executed again and compared.
     """
-    from ....trainer.evaluation.branches import branch as play
+    from ....trainer.evaluation.branch import branch as play
 
     choose_sandboxes(sandbox)
     with open_store(store) as database:

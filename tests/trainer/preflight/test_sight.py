@@ -20,7 +20,7 @@ from turnwise.tests.envs.faulty import FAULTY
 from turnwise.trainer.config.loading import parse_config
 from turnwise.trainer.config.schema import RunConfig
 from turnwise.trainer.config.sections import HELD_OUT_SEED, EnvironmentConfig
-from turnwise.trainer.evaluation.standalone import evaluate
+from turnwise.trainer.evaluation.tasks import evaluate
 from turnwise.trainer.preflight import sight
 from turnwise.trainer.preflight.refusal import Command, Refused, Subject, refuse
 from turnwise.trainer.run.run import train

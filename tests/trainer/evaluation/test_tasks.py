@@ -11,7 +11,7 @@ from turnwise.store import queries
 from turnwise.store.database import open_database
 from turnwise.tests.agents.servers import Counter, serving
 from turnwise.trainer.evaluation.heldout import EvalResult
-from turnwise.trainer.evaluation.standalone import evaluate
+from turnwise.trainer.evaluation.tasks import evaluate
 
 EPISODES = 24
 TURNS = 3

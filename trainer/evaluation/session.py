@@ -1,0 +1,236 @@
+"""One session of a command that plays: a run of its own in the store, and the players of one policy.
+
+``session`` begins it: its signals, its refusals, and its lock. ``Session.play`` starts the players, with Ray and an
+engine if the policy is a model, records the run, and closes everything, also after a signal.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import logging
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+from time import strftime
+from typing import Any, TypeVar
+from uuid import uuid4
+
+from ... import __version__
+from ...agents.engine.client import PolicyClient
+from ...agents.rollout.assignment import Assignment
+from ...agents.rollout.group_runner import GroupRunner, PlayerFactory
+from ...agents.rollout.player import Player
+from ...agents.tokens.conversation import Chat
+from ...envs.runner.env_thread import EnvThread
+from ...envs.sandboxes import any_sandboxed
+from ...envs.tasks import env_key_of
+from ...logs import log_errors
+from ...process.start import restore
+from ...records import Group, Outcome, Trajectory
+from ...store.database import Database
+from ...store.run_lock import hold_evaluation
+from ...store.run_store import RunStore, finish_if_running
+from ...store.writing.client import StoreClient
+from ...store.writing.commit_queue import CommitQueue
+from ..config.schema import RunConfig
+from ..config.sections import EnvironmentConfig
+from ..preflight.check import check
+from ..preflight.refusal import Command, Stage, refuse
+from ..shutdown import SHUTDOWN
+from ..telemetry.code_identity import git_revision, package_versions
+from .policy import Policy
+from .settings import EvalSettings, is_model
+
+LOG = logging.getLogger(__name__)
+
+CONCURRENCY = 64
+"""Episodes at once in this process."""
+SANDBOXED_CONCURRENCY = 8
+"""Of those, in environments that hold sandboxes of this process."""
+FAILED_CLOSE_TIMEOUT_S = 3.0
+"""Seconds the actors get to close after Ray died."""
+ERROR_MAX_CHARS = 4000
+"""Length of the error in the run's row."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Players:
+    """The open players of a session, and their path into the store."""
+
+    store: RunStore
+    create: PlayerFactory
+    """Creates the player of an episode that this process plays."""
+    play: Callable[[Group], Awaitable[Sequence[Outcome]]]
+    """Plays the members of an open group to their ends, in the rollout workers if the policy is a model."""
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A run of its own that plays one environment with one policy."""
+
+    database: Database
+    command: Command
+    policy: Policy
+    settings: EvalSettings
+    config: RunConfig
+
+    @property
+    def run(self) -> str:
+        """The name of the run."""
+        return self.config.name
+
+    @property
+    def places(self) -> int:
+        """The number of episodes that this process plays at once."""
+        if not any_sandboxed(one.id for one in self.config.environments):
+            return CONCURRENCY
+        # An episode may hold one sandbox for itself and one for grading.
+        return min(SANDBOXED_CONCURRENCY, max(1, self.settings.sandboxes.max_per_node // 2))
+
+    def play(self, work: Callable[[Players], Awaitable[T]], **row: object) -> T:
+        """Start the players, record the run, and return the result of ``work``. The first signal cancels it.
+
+        Args:
+            row: the values in the run's row besides the policy, its seed and the settings.
+
+        Raises:
+            TurnwiseError: the players did not start, Ray died, or ``work`` raised it.
+        """
+        if self.policy.folder is None:
+            return asyncio.run(_until_signal(self._play(work, row)))
+        from ..cluster.runtime import start_ray, stop_ray
+
+        restore()
+        start_ray()
+        try:
+            return asyncio.run(_until_signal(self._play(work, row)))
+        finally:
+            stop_ray()
+
+    async def _play(self, work: Callable[[Players], Awaitable[T]], row: Mapping[str, object]) -> T:
+        opened = _players_in_process if self.policy.folder is None else _players_of_model
+        config = {"policy": self.policy.shown, "seed": self.policy.seed, **row, **self.settings.json()}
+        async with opened(self) as players, _recorded(players.store, config):
+            return await work(players)
+
+
+@contextmanager
+def session(
+    database: Database, command: Command, policy: Policy, settings: EvalSettings, environment: EnvironmentConfig
+) -> Iterator[Session]:
+    """Begin a session that nothing refuses; a signal stops it.
+
+    Raises:
+        Refused: the policy cannot play the environment here.
+    """
+    run = _run_name(command, policy)
+    config = settings.run_config(run, environment)
+    SHUTDOWN.hint = "stopping the episodes (a second signal ends them at once)"
+    SHUTDOWN.record = partial(finish_if_running, database, run)
+    SHUTDOWN.unblock()
+    refuse(check(config, command, model=policy.folder, policy="" if policy.folder else policy.name))
+    with hold_evaluation(database, run, SHUTDOWN.abandon):
+        yield Session(database, command, policy, settings, config)
+
+
+@asynccontextmanager
+async def _players_in_process(session: Session) -> AsyncIterator[Players]:
+    """Open the players of a policy without an engine."""
+    policy, timeouts = session.policy, session.settings.timeouts
+    server = policy.server(session.settings.rollout.temperature, timeouts.turn_s)
+    create = partial(policy.token_free_player, server, timeouts)
+    writer = CommitQueue(session.database)
+    client = StoreClient(writer.run, session.database.blobs)
+    slots = {env_key_of(one.id, one.options): session.places for one in session.config.environments}
+    runner = GroupRunner(client, create, timeouts, slots, policy.shown, policy.source)
+    try:
+        store = RunStore(session.run, session.database, client)
+        yield Players(store, create, lambda group: runner.play(Assignment.whole(group)))
+    finally:
+        await runner.close()
+        if server is not None:
+            await server.close()
+        await asyncio.to_thread(writer.close)
+
+
+@asynccontextmanager
+async def _players_of_model(session: Session) -> AsyncIterator[Players]:
+    """Start the engine of a model, and rollout workers. Ray must be up.
+
+    Raises:
+        TurnwiseError: an actor did not start, or the model cannot read the environment.
+    """
+    from ..cluster.actors import Cluster, player_factory
+    from ..rollout.group_player import play_group
+
+    config, timeouts, folder = session.config, session.settings.timeouts, session.policy.folder
+    assert folder is not None  # noqa: S101
+    cluster = Cluster.start(config, session.database, folder)
+    client = PolicyClient(cluster.engines.actors, temperature=config.rollout.temperature)
+    store = RunStore(session.run, session.database, cluster.store.client)
+    chat, create = cache(partial(Chat, folder)), player_factory(config.rollout)
+
+    def player(env_thread: EnvThread, group: Group, trajectory: Trajectory) -> Player:
+        return create(client, chat(), env_thread, group, trajectory, timeouts.turn_s)
+
+    try:
+        refuse(await asyncio.to_thread(check, config, session.command, stage=Stage.ACTORS, model=folder))
+        await cluster.ready()
+        await cluster.engines.serve_loaded(0)
+        yield Players(store, player, lambda group: play_group(cluster.workers, store, group, timeouts.group_s))
+    finally:
+        async with asyncio.timeout(FAILED_CLOSE_TIMEOUT_S if SHUTDOWN.failure else None):
+            await client.close()
+            await cluster.close()
+
+
+def _run_name(command: Command, policy: Policy) -> str:
+    """Return a new name for the run of a command."""
+    name = Path(policy.shown).name if is_model(policy.shown) else policy.shown
+    short = re.sub(r"[^A-Za-z0-9._-]+", "-", name)[:40]
+    return f"{command}-{short}-{strftime('%Y%m%d-%H%M%S')}-{uuid4().hex[:4]}"
+
+
+async def _until_signal(work: Coroutine[Any, Any, T]) -> T:
+    """Return the result of ``work``, which the first signal cancels.
+
+    Raises:
+        TurnwiseError: Ray died.
+    """
+    loop, task = asyncio.get_running_loop(), asyncio.ensure_future(work)
+
+    def cancel(reason: str) -> None:
+        loop.call_soon_threadsafe(task.cancel)
+
+    with SHUTDOWN.handled_by(cancel, cancel):
+        return await task
+
+
+@asynccontextmanager
+async def _recorded(store: RunStore, config: Mapping[str, Any]) -> AsyncIterator[None]:
+    """Record the session as a run that ends as finished, stopped or failed."""
+    await store.create(
+        config=config,
+        config_hash=hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest(),
+        kind="eval",
+        code_version=__version__,
+        git_revision=await asyncio.to_thread(git_revision),
+        packages=package_versions(),
+    )
+    try:
+        yield
+    except BaseException as error:
+        if SHUTDOWN.failure:
+            raise  # recorded already; the actors do not answer
+        status = "stopped" if isinstance(error, asyncio.CancelledError) else "failed"
+        with log_errors(LOG, "the end of the session could not be recorded"):
+            await asyncio.shield(store.finish(status, f"{type(error).__name__}: {error}"[:ERROR_MAX_CHARS]))
+        raise
+    await store.finish("finished")
