@@ -18,7 +18,7 @@ from ..preflight.refusal import Command
 from ..shutdown import SHUTDOWN
 from .policy import Policy
 from .session import Players, Session, session
-from .settings import checked_settings
+from .settings import settings_of
 
 CLOSE_REASON = "branches"
 
@@ -74,7 +74,7 @@ def branch(
     stored = load(database, trajectory)
     check_branch(stored, at)
     task = stored.group.task
-    settings = checked_settings(chosen.name, turns or stored.group.horizon.max_turns, temperature)
+    settings = settings_of(chosen.name, turns or stored.group.horizon.max_turns, temperature)
     if at >= settings.horizon.max_turns:
         raise BranchRefused(
             f"trajectory {trajectory} cannot be branched at step {at}: its horizon of {settings.horizon.max_turns} "

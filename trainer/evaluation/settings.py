@@ -74,14 +74,19 @@ def settings_of(
         sandboxes: overrides settings of the sandboxes by key.
 
     Raises:
-        TurnwiseError: the state of the checkpoint cannot be read, a setting of the sandboxes is wrong, or the installed
-            vLLM needs GPUs that are missing.
+        TurnwiseError: a file of the model or the state of the checkpoint cannot be read, a setting of the sandboxes is
+            wrong, or the installed vLLM needs GPUs that are missing.
     """
+    if is_model(policy):
+        from ..preflight.model_files import refuse_broken_settings  # imports torch
+
+        refuse_broken_settings(absolute(policy))
+        refuse_broken_settings(base_model(absolute(policy)))
     trained_sandboxes: Mapping[str, Any] = {}
     if (trained := _run_config(policy)) is not None:
         horizon = HorizonSchedule.build(trained["horizon"]).longest()
         engine = _on_this_machine(_engine_of(trained, policy), policy, horizon.max_context)
-        trained_sandboxes = _with_options(trained.get("sandboxes", {}))
+        trained_sandboxes = trained["sandboxes"]
         timeouts = {key: value for key, value in trained["rollout"].items() if key.endswith("_timeout_s")}
         rollout = RolloutConfig(temperature=trained["rollout"]["temperature"], **timeouts)
     else:
@@ -99,22 +104,6 @@ def settings_of(
         engine,
         sandbox_settings(trained_sandboxes, sandboxes or {}),
     )
-
-
-def checked_settings(
-    policy: str, max_turns: int | None, temperature: float | None, sandboxes: Mapping[str, Any] | None = None
-) -> EvalSettings:
-    """Return ``settings_of`` a policy. If it is a model, check first that its files of settings can be read.
-
-    Raises:
-        TurnwiseError: as ``settings_of``, or a file cannot be read.
-    """
-    if is_model(policy):
-        from ..preflight.model_files import refuse_broken_settings  # imports torch
-
-        refuse_broken_settings(absolute(policy))
-        refuse_broken_settings(base_model(absolute(policy)))
-    return settings_of(policy, max_turns, temperature, sandboxes)
 
 
 def _engine_of(trained: Mapping[str, Any], policy: str) -> EngineConfig:
@@ -190,11 +179,3 @@ def _run_config(policy: str) -> dict[str, Any] | None:
 def is_model(policy: str) -> bool:
     """Return whether a policy is the folder of a Hugging Face model or of a LoRA adapter."""
     return (absolute(policy) / "config.json").is_file() or is_adapter(absolute(policy))
-
-
-def _with_options(stored: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the stored settings of sandboxes; ``runtime`` was a separate key before it was an option of Docker."""
-    present = {key: value for key, value in stored.items() if key != "runtime"}
-    if stored.get("runtime"):
-        present["options"] = {"runtime": stored["runtime"]}
-    return present

@@ -18,7 +18,7 @@ from ..shutdown import SHUTDOWN
 from .heldout import SEED_STRIDE, EvalResult, first_task, held_out, play_tasks, summarize
 from .policy import Policy
 from .session import session
-from .settings import checked_settings
+from .settings import settings_of
 
 
 @SHUTDOWN.receiving()
@@ -64,7 +64,7 @@ def evaluate(
     database = open_database(store_url, create=True)
     chosen = Policy.named(policy, seed, api_key_env, "random, oracle, human")
     environment = EnvironmentConfig(id=env_id, options=dict(options or {}))
-    settings = checked_settings(chosen.name, turns, temperature, sandboxes)
+    settings = settings_of(chosen.name, turns, temperature, sandboxes)
     lease_in_process(settings.sandboxes)
     with session(database, Command.EVAL, chosen, settings, environment) as opened:
         problems = _problems(environment, tasks, split, seed)

@@ -14,7 +14,7 @@ from turnwise.records import Horizon
 from turnwise.tests.trainer.planning.planned_runs import model_folder
 from turnwise.trainer.config.loading import parse_config
 from turnwise.trainer.evaluation import settings as settings_module
-from turnwise.trainer.evaluation.settings import CACHED_CONTEXTS, _with_options, settings_of
+from turnwise.trainer.evaluation.settings import CACHED_CONTEXTS, settings_of
 from turnwise.trainer.learner import checkpoint
 from turnwise.trainer.learner.backends.state_files import save_state
 from turnwise.trainer.planning.engine_memory import EngineMemory
@@ -98,9 +98,3 @@ def test_the_engine_of_an_evaluation_holds_full_contexts(tmp_path: Path) -> None
 def test_engine_settings_of_another_version_are_refused() -> None:
     with pytest.raises(TurnwiseError, match=r"run of `c` has .*`engine.gpus`: .* a copy of the folder without"):
         settings_module._engine_of({"engine": {"gpus": 0}}, "c")
-
-
-def test_sandbox_settings_of_an_older_run_are_read() -> None:
-    assert _with_options({"runtime": None, "warm": 1}) == {"warm": 1}
-    assert _with_options({"runtime": "runsc", "warm": 1}) == {"options": {"runtime": "runsc"}, "warm": 1}
-    assert _with_options({"options": {"runtime": "kata"}}) == {"options": {"runtime": "kata"}}
