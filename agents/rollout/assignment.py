@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from ...records import Group, Outcome
 from .control import Controller
-from .progress import BranchPoint
+from .progress import Start
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,11 +21,15 @@ class Assignment:
     """Decides about the running members, and each worker has its own copy; None to play each member to its end."""
     finished: Sequence[Outcome] = ()
     """The outcomes of the other members, which another worker or an earlier stage played."""
-    starts: Mapping[int, BranchPoint] = field(default_factory=dict)
-    """The suspended episodes that members continue; the other members begin with a reset."""
+    starts: Mapping[int, Start] = field(default_factory=dict)
+    """The points at which members begin; the other members begin with a reset."""
 
     @classmethod
-    def whole(cls, group: Group, controller: Controller | None = None) -> Assignment:
-        """Return the assignment of all members of a group, and of those that the controller adds, in one stage."""
+    def whole(cls, group: Group, controller: Controller | None = None, starts: Sequence[Start] = ()) -> Assignment:
+        """Return the assignment of all members of a group, and of those that the controller adds, in one stage.
+
+        Args:
+            starts: the points at which the first members begin.
+        """
         size = controller.members(group.size) if controller is not None else group.size
-        return cls(group, [(member, 0) for member in range(size)], controller)
+        return cls(group, [(member, 0) for member in range(size)], controller, starts=dict(enumerate(starts)))

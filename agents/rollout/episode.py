@@ -19,12 +19,13 @@ from ...store.writing.trajectory_writer import TrajectoryWriter
 from ..errors import EngineFailed, HorizonReached, ImagesUnsupported, PolicyFailed
 from .control import CONTINUES, LOSS_WEIGHT
 from .player import Player
-from .progress import Progress
+from .progress import Progress, Start
 from .running_group import RunningMember
 from .timeouts import Timeouts
 
 if TYPE_CHECKING:
     from ...envs.runner.env_thread import EnvThread
+    from ...envs.runner.step_result import StepResult
     from ...store.writing.client import StoreClient
 
 ENV_PACKAGE = "env_package"
@@ -49,10 +50,18 @@ class Episode:
     player: Player
     timeouts: Timeouts
     record: TrajectoryWriter
-    progress: Progress = field(init=False)
+    progress: Progress = field(default_factory=Progress)
 
-    def __post_init__(self) -> None:
-        self.progress = self.member.start.progress.fork() if self.member.start else Progress()
+    async def enter(self, start: Start) -> StepResult:
+        """Begin at a point of another episode: record its turns, and return the result to act on.
+
+        Raises:
+            EnvError: the environment failed.
+        """
+        self.progress, result = await start.enter(self.env_thread, self.player, self.timeouts.reset_s)
+        _set(self.progress.extras, CONTINUES, self.member.continues)
+        self.record.append(self.progress.steps, self.progress.messages, self.progress.images)
+        return result
 
     def add_turn(
         self, step: Step, messages: Sequence[Message], images: Mapping[str, bytes] | None = None, tokens: int = 0
@@ -99,41 +108,42 @@ async def play_turns(episode: Episode, runner: EpisodeRunner) -> Outcome:
         TurnwiseError: the store lost a part of the episode, or the policy cannot play this environment at all. Every
             failure of the episode itself is a status instead.
     """
-    member, record, progress = episode.member, episode.record, episode.progress
+    member, record = episode.member, episode.record
     record.start()
-    _set(progress.extras, CONTINUES, member.continues)
+    status, reason = Status.RUNNING, ""
     unplayable: ImagesUnsupported | None = None
     try:
-        progress.status = await runner.run()
+        status = await runner.run()
     except HorizonReached as error:
-        progress.status, progress.error = Status.TRUNCATED, str(error)
+        status, reason = Status.TRUNCATED, str(error)
         if error.messages:
-            progress.tokens += sum(int(sum(message.mask)) for message in error.messages)
+            episode.progress.tokens += sum(int(sum(message.mask)) for message in error.messages)
             record.append([], error.messages)
     except StepTimeout as error:
-        progress.status, progress.error = Status.TIMEOUT, str(error)
+        status, reason = Status.TIMEOUT, str(error)
     except EnvError as error:
-        progress.status, progress.error = Status.ENV_ERROR, str(error)
+        status, reason = Status.ENV_ERROR, str(error)
     except EngineFailed as error:
-        progress.status, progress.error = Status.ENGINE_ERROR, str(error)
+        status, reason = Status.ENGINE_ERROR, str(error)
     except (PolicyFailed, TimeoutError) as error:
-        no_answer = f"no answer within {episode.timeouts.turn_s:g} s"
-        progress.status, progress.error = Status.POLICY_ERROR, str(error) or no_answer
+        status, reason = Status.POLICY_ERROR, str(error) or f"no answer within {episode.timeouts.turn_s:g} s"
     except ImagesUnsupported as error:
-        reason = f"{episode.group.task.env_id}: {error}"
-        progress.status, progress.error, unplayable = Status.POLICY_ERROR, reason, error
+        status, reason, unplayable = Status.POLICY_ERROR, f"{episode.group.task.env_id}: {error}", error
     except asyncio.CancelledError:
-        progress.status, progress.error = Status.CANCELLED, member.dropped or "cancelled while it was running"
-    member.end(progress.status)
+        status, reason = Status.CANCELLED, member.dropped or "cancelled while it was running"
+    progress = episode.progress
+    progress.status, progress.error = status, reason
+    member.end(status)
+    _set(progress.extras, CONTINUES, member.continues)
     _set(progress.extras, LOSS_WEIGHT, member.weight, absent=1.0)
     if episode.env_thread.package:
         progress.extras[ENV_PACKAGE] = episode.env_thread.package
     ended_by = EndedBy.EPISODE
-    if progress.status is Status.CANCELLED:
+    if status is Status.CANCELLED:
         ended_by = EndedBy.CONTROLLER if member.dropped else EndedBy.DRIVER
     await run_to_completion(_finish(record, progress, ended_by))
     if unplayable is not None:
-        raise ImagesUnsupported(progress.error) from unplayable
+        raise ImagesUnsupported(reason) from unplayable
     return progress.outcome(episode.trajectory)
 
 

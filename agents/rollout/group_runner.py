@@ -138,6 +138,7 @@ class GroupRunner:
 
     def _trajectory(self, group: Group, member: RunningMember) -> Trajectory:
         number, attempt = member.view.member, member.view.attempt
+        start = member.start if member.is_branch else None
         return Trajectory(
             id=f"{group.id}-{number}" + (f".{attempt}" if attempt else ""),
             run=group.run,
@@ -146,8 +147,8 @@ class GroupRunner:
             attempt=attempt,
             source=self._source,
             policy=self._policy,
-            branched_from=member.start.parent if member.start and member.is_branch else None,
-            branched_at=member.start.progress.turns if member.start and member.is_branch else None,
+            branched_from=start.parent if start else None,
+            branched_at=start.at if start else None,
         )
 
     async def _attempt(self, group: Group, member: RunningMember, seconds: float) -> Outcome:
@@ -185,9 +186,6 @@ class GroupRunner:
         try:
             player = self._player(env_thread, group, trajectory)
             member.play(branchable=env_thread.restorable and isinstance(player, Restorable))
-            if member.start is not None:
-                assert isinstance(player, Restorable)  # noqa: S101
-                player.restore(member.start.player)
             record = TrajectoryWriter(self._client, trajectory)
             episode = Episode(group, trajectory, member, env_thread, player, self._timeouts, record)
             outcome = await play_episode(episode)

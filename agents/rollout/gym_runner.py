@@ -43,7 +43,6 @@ class GymRunner:
 
     def __init__(self, episode: Episode) -> None:
         self._episode = episode
-        self._progress = episode.progress
         self._member = episode.member
         self._timeouts = episode.timeouts
         self._began = 0.0
@@ -51,8 +50,9 @@ class GymRunner:
 
     async def run(self) -> Status:
         """Play the episode from its reset, or from the point at which it continues another one."""
-        episode, progress, horizon = self._episode, self._progress, self._episode.group.horizon
+        episode, horizon = self._episode, self._episode.group.horizon
         result = await self._begin()
+        progress = episode.progress
         self._began = monotonic()
         while progress.turns < horizon.max_turns:
             episode.record.check()
@@ -66,19 +66,16 @@ class GymRunner:
 
     async def _begin(self) -> StepResult:
         """Return the result that the first turn acts on."""
-        episode, start, task = self._episode, self._member.start, self._episode.group.task
-        if start is None:
-            result = await episode.env_thread.reset(task.seed, task.split, self._timeouts.reset_s)
-            self._progress.extras.update(result.extras)
-            return result
-        episode.record.append(self._progress.steps, self._progress.messages, self._progress.images)
-        if start.snapshot is not None:
-            await episode.env_thread.restore(start.snapshot, self._timeouts.reset_s)
-        return start.result
+        episode, task = self._episode, self._episode.group.task
+        if self._member.start is not None:
+            return await episode.enter(self._member.start)
+        result = await episode.env_thread.reset(task.seed, task.split, self._timeouts.reset_s)
+        episode.progress.extras.update(result.extras)
+        return result
 
     async def _turn(self, before: StepResult) -> StepResult:
         """Let the player act on a result, apply the action, record both, and return the next result."""
-        episode, progress = self._episode, self._progress
+        episode, progress = self._episode, self._episode.progress
         started = perf_counter()
         with self._charged(PolicyFailed, "it waited for the policy's answer"):
             async with asyncio.timeout(self._timeouts.turn_s + PLAYER_GRACE_S):
@@ -134,7 +131,7 @@ class GymRunner:
         if snapshot is None:
             return None
         turns = self._member.view.turns
-        return BranchPoint(episode.trajectory.id, snapshot, player.snapshot(), result, self._progress.fork(), turns)
+        return BranchPoint(episode.trajectory.id, snapshot, player.snapshot(), result, episode.progress.fork(), turns)
 
     @contextmanager
     def _charged(self, error: type[TurnwiseError], action: str) -> Iterator[None]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ...records import Message, Outcome, Status, Step, Trajectory
 from .control import TurnView
+from .player import Player, Restorable
 
 if TYPE_CHECKING:
+    from ...envs.runner.env_thread import EnvThread
     from ...envs.runner.step_result import StepResult
 
 
@@ -45,14 +47,36 @@ class Progress:
         return replace(self, extras=extras, steps=[*self.steps], messages=[*self.messages], images=images)
 
 
+class Start(Protocol):
+    """The point between two turns at which an episode begins that continues another one, in any process."""
+
+    @property
+    def parent(self) -> str:
+        """Id of the trajectory that it continues."""
+
+    @property
+    def at(self) -> int:
+        """The index of the next turn."""
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether the trajectory is that of another run: its turns are executed again, and the episode is a branch."""
+
+    async def enter(self, env_thread: EnvThread, player: Player, timeout_s: float) -> tuple[Progress, StepResult]:
+        """Bring the environment and the player there; return the progress so far, and the result to act on.
+
+        Raises:
+            EnvError: the environment failed.
+        """
+
+
 @dataclass(frozen=True, slots=True)
 class BranchPoint:
-    """An episode between two turns: all that another episode needs to continue it, in any process."""
+    """The point after a turn of an episode of this run, as snapshots."""
 
     parent: str
-    """Id of the trajectory."""
     snapshot: Any
-    """The state of the environment; None if the environment that continues is in that state already."""
+    """The state of the environment."""
     player: Any
     """The state of the player."""
     result: StepResult
@@ -61,3 +85,20 @@ class BranchPoint:
     """A copy; ``progress.turns`` is the index of the next turn."""
     turns: Sequence[TurnView]
     """The turns so far, for the controller."""
+
+    @property
+    def at(self) -> int:
+        """The index of the next turn."""
+        return self.progress.turns
+
+    @property
+    def is_stored(self) -> bool:
+        """False: the state is a snapshot."""
+        return False
+
+    async def enter(self, env_thread: EnvThread, player: Player, timeout_s: float) -> tuple[Progress, StepResult]:
+        """Restore both snapshots."""
+        assert isinstance(player, Restorable)  # noqa: S101
+        player.restore(self.player)
+        await env_thread.restore(self.snapshot, timeout_s)
+        return self.progress.fork(), self.result

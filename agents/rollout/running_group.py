@@ -17,7 +17,7 @@ from ...errors import TurnwiseError
 from ...records import Message, Outcome, Status, Step
 from .assignment import Assignment
 from .control import Branch, Close, Decision, Drop, GroupView, MemberView, Stop, Suspend, TurnView, Weigh
-from .progress import BranchPoint
+from .progress import BranchPoint, Start
 
 LOG = logging.getLogger(__name__)
 
@@ -31,7 +31,7 @@ class RunningMember:
 
     group: RunningGroup
     view: MemberView
-    start: BranchPoint | None = None
+    start: Start | None = None
     """Where the episode of a branch begins, or of a member that continues a suspended one; None: with a reset."""
     suspended: BranchPoint | None = None
     """Where another episode may continue this one; None if the controller did not suspend it."""
@@ -55,8 +55,8 @@ class RunningMember:
 
     @property
     def is_branch(self) -> bool:
-        """Whether it branches from another member of its group."""
-        return self.view.parent is not None
+        """Whether it branches from another member of its group, or from a stored trajectory."""
+        return self.view.parent is not None or (self.start is not None and self.start.is_stored)
 
     @property
     def continues(self) -> str:
@@ -66,7 +66,8 @@ class RunningMember:
     def begin(self, attempt: int) -> None:
         """Begin an attempt, without the weight and the stop of the one before. Its turns are those of its start."""
         member, children, dropped = self.view.member, self.view.children, bool(self.dropped)
-        reward, turns = (self.start.progress.reward, self.start.turns) if self.start else (0.0, ())
+        start = self.start if isinstance(self.start, BranchPoint) else None
+        reward, turns = (start.progress.reward, start.turns) if start else (0.0, ())
         self.view = MemberView(member, attempt, Status.RUNNING, reward, turns, dropped, children=children)
         self.weight, self._stop, self._suspend, self._children = 1.0, None, "", 0
 
@@ -162,7 +163,7 @@ class RunningMember:
             self.view = replace(self.view, dropped=True)
             return
         if not self.is_branch and self.view.status is Status.RUNNING:
-            self.suspended = self.start
+            self.suspended = self.start if isinstance(self.start, BranchPoint) else None
         self.drop(reason)
 
     def drop(self, reason: str) -> None:

@@ -7,17 +7,15 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ...agents.reexecution.continuation import BranchRefused, check_branch, continue_from, reach
-from ...agents.reexecution.environments import CALL_TIMEOUT_S
-from ...agents.reexecution.stored import Stored, load
-from ...envs.runner.env_thread import EnvThread
-from ...records import Group, GroupState, Outcome, Purpose, Trajectory
+from ...agents.reexecution.continuation import BranchRefused, StoredStart, continue_from
+from ...agents.reexecution.stored import load
+from ...records import Group, GroupState, Outcome, Purpose
 from ...store.database import Database
 from ..config.sections import EnvironmentConfig
 from ..preflight.refusal import Command
 from ..shutdown import SHUTDOWN
 from .policy import Policy
-from .session import Players, Session, session
+from .session import Players, session
 from .settings import settings_of
 
 CLOSE_REASON = "branches"
@@ -72,8 +70,7 @@ def branch(
     """
     chosen = Policy.named(policy, seed, api_key_env)
     stored = load(database, trajectory)
-    check_branch(stored, at)
-    task = stored.group.task
+    start, task = continue_from(stored, at), stored.group.task
     settings = settings_of(chosen.name, turns or stored.group.horizon.max_turns, temperature)
     if at >= settings.horizon.max_turns:
         raise BranchRefused(
@@ -82,49 +79,15 @@ def branch(
         )
     environment = EnvironmentConfig(id=task.env_id, options=dict(task.options))
     with session(database, Command.BRANCH, chosen, settings, environment) as opened:
-        asyncio.run(_reach(stored, at))
-        played = opened.play(
-            lambda players: _play(opened, players, stored, at, episodes), branched_from=trajectory, branched_at=at
-        )
-    return Branches(opened.run, trajectory, at, played)
+        asyncio.run(start.check())
+        run, prefix = opened.run, stored.group.prompt_prefix
+        group = Group(f"{run}:0", run, task, settings.horizon, episodes, Purpose.EVAL, prefix)
+        played = opened.play(lambda players: _play(players, group, start), branched_from=trajectory, branched_at=at)
+    return Branches(run, trajectory, at, played)
 
 
-async def _play(opened: Session, players: Players, stored: Stored, at: int, episodes: int) -> list[Outcome]:
-    store, settings, policy = players.store, opened.settings, opened.policy
-    of, places = stored.group, asyncio.Semaphore(opened.places)
-    group = Group(f"{opened.run}:0", opened.run, of.task, settings.horizon, episodes, Purpose.EVAL, of.prompt_prefix)
-
-    async def one(member: int) -> Outcome:
-        head = Trajectory(
-            f"{group.id}-{member}",
-            opened.run,
-            group.id,
-            member,
-            attempt=0,
-            source=policy.source,
-            policy=policy.shown,
-            branched_from=stored.trajectory.id,
-            branched_at=at,
-        )
-        async with places:
-            return await continue_from(stored, at, group, head, players.create, store.client, settings.timeouts)
-
-    await store.open_group(group)
-    played = await asyncio.gather(*map(one, range(episodes)))
-    await store.close_group(group.id, GroupState.FILTERED, CLOSE_REASON)
+async def _play(players: Players, group: Group, start: StoredStart) -> Sequence[Outcome]:
+    await players.store.open_group(group)
+    played = await players.play(group, [start] * group.size)
+    await players.store.close_group(group.id, GroupState.FILTERED, CLOSE_REASON)
     return played
-
-
-async def _reach(stored: Stored, at: int) -> None:
-    """Check, before anything is stored, that the prefix is reproduced.
-
-    Raises:
-        BranchRefused: it is not.
-        EnvError: the environment failed.
-    """
-    env_thread = EnvThread.of(stored.group.task)
-    try:
-        await env_thread.make(CALL_TIMEOUT_S)
-        await reach(env_thread, stored, at)
-    finally:
-        await env_thread.close(CALL_TIMEOUT_S)

@@ -14,24 +14,21 @@ import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from time import strftime
 from typing import Any, TypeVar
 from uuid import uuid4
 
 from ... import __version__
-from ...agents.engine.client import PolicyClient
 from ...agents.rollout.assignment import Assignment
-from ...agents.rollout.group_runner import GroupRunner, PlayerFactory
-from ...agents.rollout.player import Player
-from ...agents.tokens.conversation import Chat
-from ...envs.runner.env_thread import EnvThread
+from ...agents.rollout.group_runner import GroupRunner
+from ...agents.rollout.progress import Start
 from ...envs.sandboxes import any_sandboxed
 from ...envs.tasks import env_key_of
 from ...logs import log_errors
 from ...process.start import restore
-from ...records import Group, Outcome, Trajectory
+from ...records import Group, Outcome
 from ...store.database import Database
 from ...store.run_lock import hold_evaluation
 from ...store.run_store import RunStore, finish_if_running
@@ -65,10 +62,15 @@ class Players:
     """The open players of a session, and their path into the store."""
 
     store: RunStore
-    create: PlayerFactory
-    """Creates the player of an episode that this process plays."""
-    play: Callable[[Group], Awaitable[Sequence[Outcome]]]
-    """Plays the members of an open group to their ends, in the rollout workers if the policy is a model."""
+    assign: Callable[[Group, Sequence[Start]], Awaitable[Sequence[Outcome]]]
+
+    async def play(self, group: Group, starts: Sequence[Start] = ()) -> Sequence[Outcome]:
+        """Play the members of an open group to their ends, and return their outcomes.
+
+        Args:
+            starts: the points at which the members begin; empty: each with a reset.
+        """
+        return await self.assign(group, starts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,14 +87,6 @@ class Session:
     def run(self) -> str:
         """The name of the run."""
         return self.config.name
-
-    @property
-    def places(self) -> int:
-        """The number of episodes that this process plays at once."""
-        if not any_sandboxed(one.id for one in self.config.environments):
-            return CONCURRENCY
-        # An episode may hold one sandbox for itself and one for grading.
-        return min(SANDBOXED_CONCURRENCY, max(1, self.settings.sandboxes.max_per_node // 2))
 
     def play(self, work: Callable[[Players], Awaitable[T]], **row: object) -> T:
         """Start the players, record the run, and return the result of ``work``. The first signal cancels it.
@@ -145,19 +139,27 @@ async def _players_in_process(session: Session) -> AsyncIterator[Players]:
     """Open the players of a policy without an engine."""
     policy, timeouts = session.policy, session.settings.timeouts
     server = policy.server(session.settings.rollout.temperature, timeouts.turn_s)
-    create = partial(policy.token_free_player, server, timeouts)
     writer = CommitQueue(session.database)
     client = StoreClient(writer.run, session.database.blobs)
-    slots = {env_key_of(one.id, one.options): session.places for one in session.config.environments}
+    slots = {env_key_of(one.id, one.options): _places(session) for one in session.config.environments}
+    create = partial(policy.token_free_player, server, timeouts)
     runner = GroupRunner(client, create, timeouts, slots, policy.shown, policy.source)
     try:
         store = RunStore(session.run, session.database, client)
-        yield Players(store, create, lambda group: runner.play(Assignment.whole(group)))
+        yield Players(store, lambda group, starts: runner.play(Assignment.whole(group, starts=starts)))
     finally:
         await runner.close()
         if server is not None:
             await server.close()
         await asyncio.to_thread(writer.close)
+
+
+def _places(session: Session) -> int:
+    """Return how many episodes this process plays at once."""
+    if not any_sandboxed(one.id for one in session.config.environments):
+        return CONCURRENCY
+    # An episode may hold one sandbox for itself and one for grading.
+    return min(SANDBOXED_CONCURRENCY, max(1, session.settings.sandboxes.max_per_node // 2))
 
 
 @asynccontextmanager
@@ -167,27 +169,21 @@ async def _players_of_model(session: Session) -> AsyncIterator[Players]:
     Raises:
         TurnwiseError: an actor did not start, or the model cannot read the environment.
     """
-    from ..cluster.actors import Cluster, player_factory
+    from ..cluster.actors import Cluster
     from ..rollout.group_player import play_group
 
-    config, timeouts, folder = session.config, session.settings.timeouts, session.policy.folder
+    config, folder = session.config, session.policy.folder
     assert folder is not None  # noqa: S101
     cluster = Cluster.start(config, session.database, folder)
-    client = PolicyClient(cluster.engines.actors, temperature=config.rollout.temperature)
     store = RunStore(session.run, session.database, cluster.store.client)
-    chat, create = cache(partial(Chat, folder)), player_factory(config.rollout)
-
-    def player(env_thread: EnvThread, group: Group, trajectory: Trajectory) -> Player:
-        return create(client, chat(), env_thread, group, trajectory, timeouts.turn_s)
-
     try:
         refuse(await asyncio.to_thread(check, config, session.command, stage=Stage.ACTORS, model=folder))
         await cluster.ready()
         await cluster.engines.serve_loaded(0)
-        yield Players(store, player, lambda group: play_group(cluster.workers, store, group, timeouts.group_s))
+        pool, timeout_s = cluster.workers, config.rollout.group_timeout_s
+        yield Players(store, lambda group, starts: play_group(pool, store, group, timeout_s, starts=starts))
     finally:
         async with asyncio.timeout(FAILED_CLOSE_TIMEOUT_S if SHUTDOWN.failure else None):
-            await client.close()
             await cluster.close()
 
 

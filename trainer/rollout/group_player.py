@@ -7,7 +7,7 @@ from typing import TypeAlias
 from ...agents.rollout.assignment import Assignment
 from ...agents.rollout.control import Controller
 from ...agents.rollout.group_runner import MAX_RETRIES
-from ...agents.rollout.progress import BranchPoint
+from ...agents.rollout.progress import Start
 from ...rates import is_counted
 from ...records import Group, Outcome, Status
 from ...store.run_store import RunStore
@@ -30,7 +30,7 @@ async def play_group(
     timeout_s: float,
     controller: Controller | None = None,
     grow: Grow | None = None,
-    continued: Sequence[BranchPoint] = (),
+    starts: Sequence[Start] = (),
 ) -> Sequence[Outcome]:
     """Play the members of an open group and return their outcomes.
 
@@ -44,10 +44,10 @@ async def play_group(
         controller: decides how many members to open and which of them play to their end; None to open the size of the
             group and to play every member to its end.
         grow: decides how many members a second stage adds; None to play one stage.
-        continued: suspended episodes, which the first members continue. A member that another worker plays again begins
-            with a reset.
+        starts: the points at which the first members begin. A member that another worker plays again begins with a
+            reset, unless its start is stored.
     """
-    play = _Play(pool, store, timeout_s, controller, dict(enumerate(continued)))
+    play = _Play(pool, store, timeout_s, controller, dict(enumerate(starts)))
     await play.stage(group, group.size)
     if grow is not None and play.lost_workers < MAX_WORKERS_PER_GROUP:
         grown = await grow(group)
@@ -64,8 +64,8 @@ class _Play:
     store: RunStore
     timeout_s: float
     controller: Controller | None
-    starts: Mapping[int, BranchPoint]
-    """The suspended episodes that members continue."""
+    starts: Mapping[int, Start]
+    """The points at which members begin."""
     outcomes: list[Outcome] = field(default_factory=list)
     """The outcomes of the members of the stages before, and then of this one."""
     lost_workers: int = 0
@@ -85,7 +85,7 @@ class _Play:
                 played = await self.pool.play(assignment, timeout_s)
             except WorkerLost as error:
                 self.lost_workers += 1
-                self.starts = {}
+                self.starts = {member: start for member, start in self.starts.items() if start.is_stored}
                 await self.store.cancel_trajectories(group.id, str(error), Status.ENV_ERROR)
                 stored = await self.store.members(group.id)
                 if self.lost_workers == MAX_WORKERS_PER_GROUP:

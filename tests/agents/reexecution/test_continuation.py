@@ -4,14 +4,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from turnwise.agents.reexecution.continuation import BranchRefused, check_branch, continue_from
+from turnwise.agents.reexecution.continuation import BranchRefused, continue_from
 from turnwise.agents.reexecution.reexecute import reexecute
 from turnwise.agents.reexecution.stored import Stored, load
+from turnwise.agents.rollout.assignment import Assignment
+from turnwise.agents.rollout.group_runner import GroupRunner
 from turnwise.agents.tiny_model import new_model
 from turnwise.agents.tokens.renderer import Renderer
 from turnwise.agents.tokens.renderers import load_renderer
 from turnwise.envs.tiny.text_tasks import VOCABULARY
-from turnwise.records import Outcome, Source, Status, Trajectory
+from turnwise.records import Outcome, Source, Status
 from turnwise.store.queries import load_trajectory
 from turnwise.store.writing.client import StoreClient
 from turnwise.tests.agents.players import QUICK, Stage, group, on_stage, oracle, site
@@ -30,9 +32,12 @@ async def continued(stage: Stage, chat: Renderer, stored: Stored, sampler: Sampl
     """Play the stored episode on from step ``AT``, as the only member of the group ``b``."""
     of = group(stored.group.task, name="b")
     await stage.store().open_group(of)
-
-    record = Trajectory("b-0", "r", "b", 0, 0, branched_from="g-0", branched_at=AT)
-    return await continue_from(stored, AT, of, record, sampled_by(sampler, chat), StoreClient(stage.send), QUICK)
+    runner = GroupRunner(StoreClient(stage.send), sampled_by(sampler, chat), QUICK, {})
+    try:
+        (outcome,) = await runner.play(Assignment.whole(of, starts=[continue_from(stored, AT)]))
+    finally:
+        await runner.close()
+    return outcome
 
 
 def test_the_policy_reads_the_turns_before_the_branch_and_is_trained_on_its_own(tmp_path: Path, chat: Renderer) -> None:
@@ -67,6 +72,6 @@ def test_a_prefix_that_is_not_reproduced_is_a_failed_episode(tmp_path: Path, cha
         assert load_trajectory(stage.database, "b-0").error == outcome.error
         running = replace(stored, trajectory=replace(stored.trajectory, status=Status.RUNNING))
         with pytest.raises(BranchRefused, match="it is still running"):
-            check_branch(running, AT)
+            continue_from(running, AT)
 
     on_stage(tmp_path, scenario)

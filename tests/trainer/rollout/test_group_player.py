@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 from turnwise.agents.errors import PolicyFailed
+from turnwise.agents.reexecution.continuation import continue_from
+from turnwise.agents.reexecution.stored import load
 from turnwise.agents.rollout.assignment import Assignment
 from turnwise.agents.rollout.group_runner import MAX_RETRIES, GroupRunner
 from turnwise.agents.rollout.running_group import DROPPED
@@ -164,6 +166,31 @@ def test_a_failure_of_the_policy_on_a_lost_worker_is_not_played_again(tmp_path: 
         ends = {one.member: (one.status, one.attempt) for one in outcomes}
         assert ends == {0: (Status.POLICY_ERROR, 0), 1: (Status.COMPLETED, MAX_RETRIES + 1)}
         assert len(outcomes) == 2
+
+    on_stage(tmp_path, scenario)
+
+
+def test_a_worker_that_takes_over_begins_at_the_stored_step_again(tmp_path: Path) -> None:
+    async def scenario(stage: Stage) -> None:
+        await stage.play(oracle, group(site(), name="parent"))
+        start = continue_from(load(stage.database, "parent-0"), 1)
+
+        class Pool:
+            lost = False
+
+            async def play(self, assignment: Assignment, timeout_s: float) -> list[Outcome]:
+                if not self.lost:
+                    self.lost = True
+                    raise WorkerLost("no answer")
+                return await runner.play(assignment)
+
+        of, store, runner = group(site()), stage.store(), stage.runner(oracle)
+        await store.open_group(of)
+        pool: Any = Pool()
+        (outcome,) = await play_group(pool, store, of, 20.0, starts=[start])
+        await runner.close()
+        branch = load_trajectory(stage.database, outcome.trajectory)
+        assert (branch.branched_from, branch.branched_at, branch.status) == ("parent-0", 1, Status.COMPLETED)
 
     on_stage(tmp_path, scenario)
 
