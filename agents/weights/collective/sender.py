@@ -87,32 +87,14 @@ class CollectiveSender:
         """
         with self._turn:
             values = (value for _, value in self._source)
-            failure: TransferFailed | None = None
-            stream: _Stream | None = None
-            if self._link.rank == 0:
-                try:
-                    stream = self._open(engine)
-                except TransferFailed as error:
-                    failure = error
-            for bucket in self._buckets:
-                whole = islice(values, len(bucket.parameters))
-                if stream is None:
-                    deque(whole, maxlen=0)
-                    continue
-                try:
-                    stream.send(bucket, whole)
-                except TransferFailed as error:
-                    stream, failure = None, error
-            for _ in values:
-                pass
-            if stream is not None:
-                try:
-                    stream.finish()
-                except TransferFailed as error:
-                    failure = error
-            if failure is not None:
+            try:
+                if self._link.rank == 0:
+                    self._stream(engine, values)
+            except TransferFailed as error:
                 self._forget(engine)
-                raise EngineLost(f"engine {engine} did not receive the weights: {failure}") from failure
+                raise EngineLost(f"engine {engine} did not receive the weights: {error}") from error
+            finally:
+                deque(values, maxlen=0)  # gathering is a collective of all ranks
 
     def close(self) -> None:
         """Leave every group."""
@@ -125,7 +107,7 @@ class CollectiveSender:
         if session is not None and session.group is not None:
             session.group.close()
 
-    def _open(self, engine: int) -> _Stream:
+    def _stream(self, engine: int, values: Iterator[Tensor]) -> None:
         session = self._sessions[engine]
         if session.group is None:
             session.group = WeightGroup(session.store, 0, self._size, self._backend, session.address[0])
@@ -134,7 +116,9 @@ class CollectiveSender:
             self._buffers = [torch.empty(size, dtype=torch.uint8, device=self._device) for _ in range(2)]
         stream = _Stream(session.group, self._buffers)
         stream.start(torch.tensor([session.transfers], device=self._device))
-        return stream
+        for bucket in self._buckets:
+            stream.send(bucket, islice(values, len(bucket.parameters)))
+        stream.finish()
 
 
 class _Stream:
