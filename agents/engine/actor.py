@@ -74,7 +74,7 @@ def start_engine(
         max_task_retries=0,
         runtime_env={"env_vars": environment_of(config)},
         **OFF_SANDBOX_NODES,
-    ).remote(config.model_dump(), str(model_path), max_model_len, logs, lora_rank)
+    ).remote(config, Path(model_path), max_model_len, logs, lora_rank)
 
 
 def environment_of(config: EngineConfig) -> dict[str, str]:
@@ -88,8 +88,8 @@ class Engine(ProfiledActor):
 
     def __init__(
         self,
-        config: dict[str, Any],
-        model_path: str,
+        config: EngineConfig,
+        folder: Path,
         max_model_len: int,
         logs: LogFolder | None = None,
         lora_rank: int = 0,
@@ -97,13 +97,11 @@ class Engine(ProfiledActor):
         if logs is not None:
             logs.attach("engine")
         self._max_model_len = max_model_len
-        folder = Path(model_path)
         adapter = folder if is_adapter(folder) else None
         if adapter is not None:
             lora_rank = int(adapter_settings(adapter)["r"])
         self._needs_adapter = lora_rank > 0 and adapter is None
-        settings = EngineConfig.model_validate(config)
-        arguments = engine_arguments(settings, str(base_model(folder)), max_model_len, lora_rank)
+        arguments = engine_arguments(config, str(base_model(folder)), max_model_len, lora_rank)
         self._core = Core(arguments, _die, adapter)
         self._incarnation = uuid.uuid4().hex[:8]
         self._node = own_node()

@@ -100,23 +100,21 @@ def _offer_norms() -> None:
         add_and_norm(x, x_residual, weight, epsilon)
         return x, x_residual
 
+    def accepts(weight: torch.Tensor | None, *rows: torch.Tensor) -> bool:
+        return weight is not None and all(
+            one.dtype == weight.dtype == torch.float32 and one.shape[-1] % KERNEL_GRAIN == 0 for one in rows
+        )
+
     ops.rms_norm.register_impl(
         NORMS,
-        supports_args=lambda x, weight, epsilon, variance_size=None: (
-            variance_size is None
-            and weight is not None
-            and x.dtype == weight.dtype == torch.float32
-            and x.shape[-1] % KERNEL_GRAIN == 0
-        ),
+        supports_args=lambda x, weight, epsilon, variance_size=None: variance_size is None and accepts(weight, x),
     )(rms_norm)
     ops.fused_add_rms_norm.register_impl(
         NORMS,
         inplace=True,
         supports_args=lambda x, x_residual, weight, epsilon, variance_size=None: (
             variance_size is None
-            and weight is not None
-            and x.dtype == x_residual.dtype == weight.dtype == torch.float32
-            and x.shape[-1] % KERNEL_GRAIN == 0
+            and accepts(weight, x, x_residual)
             and x.is_contiguous()
             and x_residual.is_contiguous()
         ),
