@@ -18,10 +18,9 @@ from ...records import SPLITS
 from ..base import Adapted, TurnEnv, checked_actions, provides_oracle
 from ..errors import EnvError, EnvTimeout, NotTrainable
 from ..runner.step_result import StepResult
-from .differences import difference, outcome
 from .isolation import episodes_apart, own_random_stream, process_kept
 from .other_process import same_in_another_process
-from .subject import TURNS, CheckFailed, Skipped, Subject, episode, random_stream
+from .subject import TURNS, CheckFailed, Skipped, Subject, difference, episode, outcome, random_stream
 from .wrappers import wrappers_declared
 
 EPISODES = 5

@@ -16,10 +16,9 @@ from ..base import Adapted, TurnEnv
 from ..errors import EnvError
 from ..runner.env_thread import EnvThread
 from ..runner.step_result import StepResult
-from .differences import difference, outcome
 from .leftovers import ZOMBIE, counts, detached_processes_kept, growth, left_running
 from .process_state import changes, process_state
-from .subject import CheckFailed, Skipped, Subject, episode, random_stream
+from .subject import CheckFailed, Skipped, Subject, difference, episode, outcome, random_stream
 
 EPISODES = 2
 ROUNDS = 3

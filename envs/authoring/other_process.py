@@ -22,8 +22,7 @@ from ..registry import spec
 from ..runner.env_thread import EnvThread
 from ..runner.step_result import StepResult
 from ..tasks import env_package
-from .differences import difference, outcome
-from .subject import CheckFailed, Skipped, Subject, episode
+from .subject import CheckFailed, Skipped, Subject, difference, episode, outcome
 
 EPISODES = 2
 START_S = 30.0

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from turnwise.envs.authoring.differences import difference
+from turnwise.envs.authoring.subject import difference
 from turnwise.envs.runner.step_result import StepResult
 
 ONE = StepResult("a\nb", (), "1", 0.0, False, False, True, "key", None, {}, {}, 1.0)

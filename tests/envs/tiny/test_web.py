@@ -1,8 +1,7 @@
 """``turnwise/TinyWeb-v0``: pages in few words, in a real browser."""
 
 import pytest
-from turnwise.envs.tiny.web import FIELD_ROLES, HELD_OUT, TRAINED, VOCABULARY, TinyWebEnv
-from turnwise.envs.tiny.web_login import LoginEnv
+from turnwise.envs.tiny.web import FIELD_ROLES, HELD_OUT, TRAINED, VOCABULARY, LoginEnv, TinyWebEnv
 from turnwise.envs.web.apps.env import WebAppsEnv
 from turnwise.envs.web.apps.splits import APP_SPLITS
 from turnwise.envs.web.browser_session import BrowserSession
