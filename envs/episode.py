@@ -117,6 +117,7 @@ class EpisodeEnv(TurnEnv, ABC, Generic[T]):
         return {
             "action_valid": turn.valid,
             "state_key": self.state_key,
+            "env_error": None,
             "success": turn.success,
             "reward_parts": dict(turn.parts),
             **turn.info,

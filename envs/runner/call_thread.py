@@ -28,15 +28,22 @@ def abandoned_threads() -> int:
     return len(_abandoned)
 
 
-class CallThread(threading.Thread):
-    """Runs calls in order until it gets None or is abandoned."""
+class Place:
+    """The place of an environment in a thread."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, env: TurnEnv | None = None) -> None:
+        self.env = env
+        """None before the environment is made, and once it is closed or elsewhere."""
+
+
+class CallThread(threading.Thread):
+    """Runs calls in order until it gets None or is abandoned; then it closes the environment of its place, if any."""
+
+    def __init__(self, name: str, place: Place | None = None) -> None:
         super().__init__(name=f"env {name}", daemon=True)
         self.inbox: SimpleQueue[tuple[Work, Deliver] | None] = SimpleQueue()
         self.abandoned = False
-        self.env: TurnEnv | None = None
-        """The environment that the thread closes when it ends; None if it was closed before."""
+        self.place = place
 
     def run(self) -> None:
         """Run the calls of the inbox."""
@@ -50,10 +57,10 @@ class CallThread(threading.Thread):
                 result, error = None, raised
             deliver(result, error)
             del job, work, deliver, result, error
-        if self.env is not None:
+        if self.place is not None and self.place.env is not None:
             # Reached when an abandoned call returns after all, or when making the environment failed half-way.
             try:
-                self.env.close()
+                self.place.env.close()
             except BaseException:
                 LOG.warning("an environment did not close", exc_info=True, extra={"thread": self.name})
 

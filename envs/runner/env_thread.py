@@ -2,7 +2,7 @@
 
 Some environments are bound to the thread that made them (Playwright), and a thread cannot be killed. So one daemon
 thread makes, resets, steps and closes an environment. Environments that are not ``thread_bound`` and take microseconds
-share one (``shared_thread``).
+share one (``calls``).
 
 * A call that exceeds its timeout raises ``EnvTimeout``. Its thread is abandoned, never joined, and counted by
   ``call_thread.abandoned_threads()`` until it ends by itself. The ``EnvThread`` is then ``lost`` and refuses further
@@ -14,7 +14,6 @@ share one (``shared_thread``).
 * Return values are checked in the thread (``runner.step_result``), so large observations do not block the event loop.
 """
 
-import asyncio
 import json
 import time
 from collections.abc import Callable, Mapping
@@ -23,12 +22,12 @@ from typing import Any, TypeVar
 from ...records import Task
 from ...sandbox.errors import SandboxBroken
 from ..base import TurnEnv
-from ..errors import EnvError, EnvironmentFailed, EnvTimeout, wrap_error
+from ..errors import EnvError, EnvironmentFailed, EnvTimeout
 from ..registry import make
 from ..tasks import env_package
-from .call_thread import CallThread
+from .call_thread import Place
+from .calls import Calls, Overrun, is_slow
 from .observations import instructions
-from .shared_thread import Overrun, SharedThread, is_slow
 from .step_result import StepResult, broken_sandbox, from_reset, from_step
 
 T = TypeVar("T")
@@ -61,11 +60,9 @@ class EnvThread:
         """The installed package that provides the environment, with its version (``envs.tasks.env_package``); set by
         ``make``.
         """
-        self._thread: CallThread | None = None
-        """The environment's own thread; None while it shares one."""
-        self._shared: SharedThread | None = None
-        self._env: TurnEnv | None = None
-        """The environment while it shares a thread."""
+        self._place = Place()
+        self._calls: Calls | None = None
+        """The calls in the thread of the environment; None before ``make`` and after ``close``."""
         self._key = f"{env_id} {json.dumps(self.options, sort_keys=True, default=str)}"
 
     @classmethod
@@ -79,29 +76,30 @@ class EnvThread:
         Raises:
             UnknownEnvironment: the id is not registered; and the errors of the class.
         """
-        self._thread = thread = CallThread(self.env_id)
-        thread.start()
+        place = self._place
+        self._calls = own = Calls(self.env_id, place)
 
-        def construct() -> bool:
-            thread.env = make(self.env_id, **self.options)
-            self.instructions = instructions(thread.env)
+        def construct() -> TurnEnv:
+            place.env = env = make(self.env_id, **self.options)
+            self.instructions = instructions(env)
             self.package = env_package(self.env_id)
-            self.restorable = bool(thread.env.restorable)
-            self.runner = str(thread.env.runner)
-            self.holds_sandbox = bool(thread.env.sandboxed and not thread.env.keeps_sandbox)
-            return bool(thread.env.deterministic)
+            self.restorable = bool(env.restorable)
+            self.holds_sandbox = bool(env.sandboxed and not env.keeps_sandbox)
+            self.deterministic = bool(env.deterministic)
+            self.runner = str(env.runner)
+            return env
 
         try:
-            self.deterministic = await self._wait("make", construct, timeout_s)
+            env = await self._call("make", construct, timeout_s)
         except EnvError:
-            thread.inbox.put(None)
-            self._thread = None
+            self._leave()
             raise
         except BaseException:
-            self._abandon()
+            own.abandon()
+            self.lost, self._calls = True, None
             raise
-        if thread.env is not None and not thread.env.thread_bound:
-            self._share(thread)
+        if not env.thread_bound and not is_slow(self._key):
+            self._move(Calls.shared(), Place(env))
 
     async def reset(self, seed: int, split: str, timeout_s: float) -> StepResult:
         """Start an episode."""
@@ -136,108 +134,46 @@ class EnvThread:
 
     async def run(self, what: str, work: Callable[[TurnEnv], T], timeout_s: float) -> T:
         """Run a function of the environment in its thread; ``what`` names it in errors."""
-        if self._shared is not None:
-            if not is_slow(self._key):
-                return await self._call_shared(self._shared, what, work, timeout_s)
-            self._unshare()
-        thread = self._thread
-        env = thread.env if thread else None
-        if env is None and not self.lost:
+        if self._calls is None and not self.lost:
             raise EnvironmentFailed(f"{self.env_id} {what}: the environment is not made, or already closed")
-        return await self._wait(what, lambda: work(env), timeout_s)  # type: ignore[arg-type]
+        if self._calls is not None and self._calls.is_shared and is_slow(self._key):
+            place = Place(self._place.env)
+            self._move(Calls(self.env_id, place), place)
+        env = self._place.env
+        return await self._call(what, lambda: work(env), timeout_s)  # type: ignore[arg-type]
 
     async def close(self, timeout_s: float) -> None:
         """Close the environment and end its thread. Raises nothing: a timeout leaves one more abandoned thread."""
-        if self._shared is not None:
-            assert self._env is not None  # noqa: S101
-            self._shared.bound(self._env, timeout_s)
-            try:
-                await self._call_shared(self._shared, "close", lambda env: env.close(), timeout_s)
-            except EnvError:
-                pass
-            finally:
-                self._stop_sharing()
+        if self._calls is None:
             return
-        thread = self._thread
-        if thread is None or self.lost:
-            return
-        env, thread.env = thread.env, None
+        env, self._place.env = self._place.env, None
+        self._calls.bound(self._place, timeout_s)
         try:
             if env is not None:
-                await self._wait("close", env.close, timeout_s)
+                await self._call("close", env.close, timeout_s)
         except EnvError:
             pass
         finally:
-            thread.inbox.put(None)
-            self._thread = None
+            self._leave()
 
-    def _share(self, thread: CallThread) -> None:
-        """Move the environment from its own thread into the shared one, unless its calls take too long."""
-        self._shared = SharedThread.enter(self._key)
-        if self._shared is not None:
-            self._env, thread.env, self._thread = thread.env, None, None
-            thread.inbox.put(None)
+    def _move(self, calls: Calls, place: Place) -> None:
+        """Continue in another thread, at a new place."""
+        self._place.env = None
+        self._leave()
+        self._calls, self._place = calls, place
 
-    def _unshare(self) -> None:
-        """Move the environment from the shared thread into its own."""
-        thread = self._thread = CallThread(self.env_id)
-        thread.env = self._env
-        thread.start()
-        self._stop_sharing()
+    def _leave(self) -> None:
+        if self._calls is not None:
+            self._calls.leave()
+            self._calls = None
 
-    def _stop_sharing(self) -> None:
-        shared, self._shared, self._env = self._shared, None, None
-        if shared is not None:
-            shared.leave()
-
-    async def _call_shared(self, shared: SharedThread, what: str, work: Callable[[TurnEnv], T], timeout_s: float) -> T:
-        env, name = self._env, f"{self.env_id} {what}"
-        assert env is not None  # noqa: S101
+    async def _call(self, what: str, work: Callable[[], T], timeout_s: float) -> T:
+        name = f"{self.env_id} {what}"
+        if self._calls is None:
+            raise EnvTimeout(f"{name}: its thread was abandoned after an earlier call timed out")
         try:
-            return await shared.call(env, self._key, name, lambda: work(env), timeout_s)
+            return await self._calls.call(self._place, self._key, name, work, timeout_s)
         except Overrun:
             self.lost = True
-            self._stop_sharing()
+            self._leave()
             raise EnvTimeout(f"{name} did not return within {timeout_s:g} s; its thread is abandoned") from None
-
-    async def _wait(self, what: str, work: Callable[[], T], timeout_s: float) -> T:
-        name = f"{self.env_id} {what}"
-        thread = self._thread
-        if self.lost or thread is None:
-            raise EnvTimeout(f"{name}: its thread was abandoned after an earlier call timed out")
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[T] = loop.create_future()
-
-        def settle(result: T, error: BaseException | None) -> None:
-            if future.done():
-                return
-            if error is None:
-                future.set_result(result)
-            else:
-                future.set_exception(wrap_error(name, error))
-
-        def deliver(result: T, error: BaseException | None) -> None:
-            try:
-                loop.call_soon_threadsafe(settle, result, error)
-            except RuntimeError:  # the loop is closed
-                return
-
-        def overrun() -> None:
-            if not future.done():
-                self._abandon()
-                future.set_exception(
-                    EnvTimeout(f"{name} did not return within {timeout_s:g} s; its thread is abandoned")
-                )
-
-        timer = loop.call_later(timeout_s, overrun)
-        thread.inbox.put((work, deliver))
-        try:
-            return await future
-        finally:
-            timer.cancel()
-
-    def _abandon(self) -> None:
-        thread, self._thread = self._thread, None
-        self.lost = True
-        if thread is not None:
-            thread.abandon()

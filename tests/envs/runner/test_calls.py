@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from turnwise.envs.errors import EnvironmentFailed, EnvTimeout
 from turnwise.envs.runner.call_thread import abandoned_threads
+from turnwise.envs.runner.calls import is_slow
 from turnwise.envs.runner.env_thread import EnvThread
-from turnwise.envs.runner.shared_thread import is_slow
 from turnwise.tests.envs.runner.any_thread import ANY_THREAD, RELEASE, AnyThreadEnv
 
 

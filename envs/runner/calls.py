@@ -1,13 +1,14 @@
-"""One thread for the calls of many environments that take microseconds.
+"""The calls of environments in one thread, each with a timeout.
 
-A thread per environment costs two switches of threads per call, which is more than such a call. Here the calls that
-wait at the same time run one after another, and their results return to the event loop together.
+A thread per environment costs two switches of threads per call, which is more than a call that takes microseconds. So
+environments share one: the calls that wait at the same time run one after another, and their results return to the
+event loop together. The other environments have a thread each.
 
 * Only environments that are not ``thread_bound`` share the thread.
 * The timeout of a call counts from its start. When it expires, the thread is abandoned with that call alone: a new
   thread takes over the calls behind it.
-* Calls are measured. Once those of an environment take long on average, its instances leave for threads of their own,
-  so that they do not wait for one another.
+* Calls in the shared thread are measured. Once those of an environment take long on average, its instances leave for
+  threads of their own, so that they do not wait for one another.
 """
 
 import asyncio
@@ -18,9 +19,8 @@ from time import monotonic
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
-from ..base import TurnEnv
 from ..errors import wrap_error
-from .call_thread import CallThread
+from .call_thread import CallThread, Place
 
 T = TypeVar("T")
 
@@ -31,7 +31,7 @@ MEAN_RATE = 0.02
 
 _mean_s: dict[str, float] = {}
 """Moving mean of the duration of a call, by key of the environment."""
-_threads: "WeakKeyDictionary[asyncio.AbstractEventLoop, SharedThread]" = WeakKeyDictionary()
+_shared: "WeakKeyDictionary[asyncio.AbstractEventLoop, Calls]" = WeakKeyDictionary()
 
 
 class Overrun(Exception):
@@ -41,10 +41,10 @@ class Overrun(Exception):
 class _Call:
     """One call. The thread sets its times; everything else belongs to the event loop."""
 
-    __slots__ = ("_claim", "began", "ended", "env", "future", "key", "name", "timeout_s", "work")
+    __slots__ = ("_claim", "began", "ended", "future", "key", "name", "place", "timeout_s", "work")
 
-    def __init__(self, env: TurnEnv, key: str, name: str, work: Callable[[], Any], timeout_s: float) -> None:
-        self.env = env
+    def __init__(self, place: Place, key: str, name: str, work: Callable[[], Any], timeout_s: float) -> None:
+        self.place = place
         self.key = key
         self.name = name
         self.work = work
@@ -68,11 +68,15 @@ class _Claimed(BaseException):
     """Another thread runs the call."""
 
 
-class SharedThread:
-    """The shared thread of an event loop. Every method is called in that loop."""
+class Calls:
+    """The calls in one thread, of one environment or of all that share the thread of an event loop. Every method is
+    called in that loop.
+    """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
+    def __init__(self, name: str, place: Place | None = None) -> None:
+        """``place`` is that of the only environment; None for a shared thread."""
+        self._loop = asyncio.get_running_loop()
+        self._name, self._place = name, place
         self._thread = self._start()
         self._calls: deque[_Call] = deque()
         """Calls without a delivered result, in their order."""
@@ -80,52 +84,66 @@ class SharedThread:
         self._is_waking = False
         """Whether the event loop will take the results."""
         self._watch: asyncio.TimerHandle | None = None
-        self._users = 0
+        self._users = 1
 
     @classmethod
-    def enter(cls, key: str) -> "SharedThread | None":
-        """Return the running loop's thread for one more environment, which must ``leave`` it; None if calls of the
-        environments with this key take too long."""
-        if is_slow(key):
-            return None
+    def shared(cls) -> "Calls":
+        """Return the shared thread of the running loop for one more environment, which must ``leave`` it."""
         loop = asyncio.get_running_loop()
-        shared = _threads.get(loop)
-        if shared is None:
-            shared = _threads[loop] = cls(loop)
-        shared._users += 1
-        return shared
+        calls = _shared.get(loop)
+        if calls is None:
+            calls = _shared[loop] = cls("shared")
+        else:
+            calls._users += 1
+        return calls
+
+    @property
+    def is_shared(self) -> bool:
+        """Return whether several environments may use the thread."""
+        return self._place is None
 
     def leave(self) -> None:
         """Give up the place of one environment; the thread ends with the last one."""
         self._users -= 1
         if not self._users:
             self._thread.inbox.put(None)
-            if _threads.get(self._loop) is self:
-                del _threads[self._loop]
+            if _shared.get(self._loop) is self:
+                del _shared[self._loop]
 
-    async def call(self, env: TurnEnv, key: str, name: str, work: Callable[[], T], timeout_s: float) -> T:
-        """Run ``work``, which calls ``env``, and return its result; ``name`` names the call in errors.
+    def abandon(self) -> None:
+        """End the thread of one environment after its present call."""
+        self._calls.clear()
+        self._thread.abandon()
+
+    async def call(self, place: Place, key: str, name: str, work: Callable[[], T], timeout_s: float) -> T:
+        """Run ``work``, a call of the environment in ``place``, and return its result.
+
+        Args:
+            key: names the environments whose calls are measured together, in a shared thread.
+            name: names the call in errors.
 
         Raises:
-            Overrun: it, or a call of ``env`` before it, did not return within its timeout.
+            Overrun: it, or a call of the environment before it, did not return within its timeout.
             EnvError: it raised (``errors.wrap_error``).
         """
-        one = _Call(env, key, name, work, timeout_s)
+        if not self.is_shared:
+            self.bound(place, timeout_s)
+        one = _Call(place, key if self.is_shared else "", name, work, timeout_s)
         self._calls.append(one)
         self._submit(one)
         self._watch_until(monotonic() + timeout_s)
         result: T = await one.future
         return result
 
-    def bound(self, env: TurnEnv, timeout_s: float) -> None:
-        """Bound the wait for the calls of ``env`` that nobody awaits any more to ``timeout_s`` from now."""
+    def bound(self, place: Place, timeout_s: float) -> None:
+        """Bound the wait for the calls in ``place`` that nobody awaits any more to ``timeout_s`` from now."""
         now = monotonic()
         for one in self._calls:
-            if one.env is env:
+            if one.place is place:
                 one.timeout_s = min(one.timeout_s, now - (one.began or now) + timeout_s)
 
     def _start(self) -> CallThread:
-        thread = CallThread("shared")
+        thread = CallThread(self._name, self._place)
         thread.start()
         return thread
 
@@ -179,10 +197,10 @@ class SharedThread:
 
     def _replace(self, late: list[_Call]) -> None:
         thread, self._thread = self._thread, self._start()
-        thread.env = late[0].env
+        thread.place = late[0].place
         thread.abandon()
-        lost = [one.env for one in late]
-        for one in [one for one in self._calls if any(one.env is env for env in lost)]:
+        lost = [one.place for one in late]
+        for one in [one for one in self._calls if one.place in lost]:
             self._calls.remove(one)
             _mean_s[one.key] = 2 * MEAN_CALL_MAX_S
             if not one.future.done():
