@@ -3,5 +3,5 @@
 Invariant: importing it imports no torch, ray or vllm, and a configuration is checked whole before anything starts.
 
 To add a key, add a field with a docstring to its section in ``sections.py``, and place it in
-``schema.MATHEMATICS`` if it changes what a run computes. To rename a key, add it to ``errors.RENAMED_KEYS``.
+``schema.MATHEMATICS`` if it changes what a run computes.
 """

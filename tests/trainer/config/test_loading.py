@@ -1,7 +1,6 @@
 """Load a configuration from files, presets and overrides; errors name the key and suggest a correction."""
 
 import json
-import re
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ import pytest
 from turnwise.errors import suggestion
 from turnwise.trainer.algorithms.algorithm_set import SLOTS
 from turnwise.trainer.algorithms.registry import component_names
-from turnwise.trainer.config.errors import RENAMED_COMPONENTS, RENAMED_KEYS, ConfigError, fields_at
+from turnwise.trainer.config.errors import ConfigError, fields_at
 from turnwise.trainer.config.loading import load_config, override, parse_config
 from turnwise.trainer.config.presets import FOLDER, preset_names
 from turnwise.trainer.config.schema import RunConfig
@@ -18,29 +17,6 @@ from turnwise.trainer.config.sections import LoraConfig
 
 MINIMAL = {"name": "t", "environments": [{"id": "turnwise/TextSite-v0"}]}
 QUICKSTART = Path(__file__).parents[3] / "examples" / "quickstart.toml"
-
-
-FORMER_KEYS = (
-    *("budget", "warmup", "prompt_scaffold", "rollout_budget", "rollout_controller", "reward_shapers", "replay"),
-    *("admission", "rollout.max_running", "rollout.staleness", "rollout.workers", "rollout.engines"),
-    *("rollout.reset_deadline", "rollout.step_deadline", "rollout.turn_deadline", "rollout.group_deadline"),
-    *("learner.final_learning_rate", "learner.warmup_updates", "learner.steps_per_batch"),
-    *("learner.tokens_per_pass", "learner.threads", "engine.max_context", "engine.max_sequences"),
-    *("engine.max_batch_tokens", "engine.kv_cache_mib", "engine.threads", "engine.gpus"),
-    *("evaluation.every", "checkpoint.every", "checkpoint.keep", "sandboxes.per_node", "task_sampler.rate"),
-    *("task_sampler.floor", "horizon.turns", "horizon.tokens_turn", "horizon.tokens_total", "horizon.context"),
-    *("horizon.every", "rewards.key_from", "rewards.deadline", "rewards.retries", "rewards.at_once"),
-    *("group_filters.spread", "loss.clip_low", "loss.clip_high", "loss.behaviour_cap", "loss.reject"),
-    "loss.entropy_bonus",
-)
-"""Keys of commit 098cfd0 that no longer exist, in the section that has their successors where the section was renamed.
-They are written out here: spelling included, they must not follow a change of the table."""
-FORMER_COMPONENTS = (
-    *("task_sampler.frontier", "rollout_control.play_on", "rewards.judge", "rewards.length_penalty"),
-    *("group_filters.informative", "advantage.group_mean", "advantage.group_normalised"),
-    *("sample_filters.negative_weight", "loss.decoupled", "proximal.behaviour"),
-)
-"""Components of commit 098cfd0 that have another name now."""
 
 
 def message(raw: dict[str, Any]) -> str:
@@ -96,41 +72,6 @@ def test_a_key_in_the_wrong_section_is_rejected_with_the_right_section(assignmen
 
 def sections_with(path: str) -> list[str]:
     return fields_at(RunConfig, tuple(path.split(".")[:-1]))
-
-
-@pytest.mark.parametrize("former", sorted({*FORMER_KEYS, *RENAMED_KEYS}))
-def test_a_former_key_is_rejected_with_its_new_name(former: str) -> None:
-    section, _, key = former.rpartition(".")
-    given: dict[str, Any] = {former: {}}
-    if section in {"group_filters", "rewards"}:
-        name = {"group_filters": "zero_variance", "rewards": "llm_judge"}[section]
-        given = {section: [{"name": name, key: 1}]}
-    elif section == "task_sampler":
-        given = {section: {"name": "learnability", key: 1}}
-    elif section == "budget":
-        return  # the error names its section first
-    elif section:
-        given = {section: {key: 1}}
-    text = message(MINIMAL | given)
-    assert RENAMED_KEYS[former] in text
-    assert "was renamed" in text
-    named = re.findall(r"`([a-z_.]+)`", RENAMED_KEYS[former])
-    for new in named:
-        head, _, last = new.rpartition(".")
-        raw: dict[str, Any] = given if head == section else {}
-        path: tuple[int | str, ...] = (*((head,) if head else ()), *((0,) if isinstance(raw.get(head), list) else ()))
-        known = fields_at(RunConfig, path, raw)
-        assert last in known or new == "horizon.interval", new
-
-
-@pytest.mark.parametrize("former", sorted({*FORMER_COMPONENTS, *RENAMED_COMPONENTS}))
-def test_a_former_component_is_rejected_with_its_new_name(former: str) -> None:
-    slot, _, name = former.partition(".")
-    is_list = isinstance(getattr(parse_config(MINIMAL), slot), list)
-    text = message(MINIMAL | {slot: [{"name": name}] if is_list else {"name": name}})
-    assert f"{name!r} was renamed: use {RENAMED_COMPONENTS[former]}" in text
-    base = next(one for one in SLOTS if one.slot == slot)
-    assert RENAMED_COMPONENTS[former].split("`")[1] in component_names(base)
 
 
 def test_one_error_names_all_wrong_keys() -> None:
