@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from .initial_state import InitialState
     from .preparation import RunParts
 
-TORCH_MODULES = (".initial_state", ".preparation", ".loop", ".group_source")
+TORCH_MODULES = (".initial_state", ".preparation", ".loop", ".played_groups", ".stored_groups")
 """Modules of this package that import torch, which takes seconds."""
 STOPPED_CLOSE_TIMEOUT_S = 3.0
 """Seconds the actors of a stopped run get to close before they are killed."""
@@ -124,8 +124,9 @@ class Driver:
             await self._end(status, error[:ERROR_MAX_CHARS])
 
     async def _run(self) -> RunResult:
-        from .group_source import open_source
         from .loop import TrainingLoop
+        from .played_groups import PlayedGroups
+        from .stored_groups import StoredGroups
 
         state = self._state
         parts = await state.stop.cancel_on_request(self._prepare())
@@ -134,7 +135,8 @@ class Driver:
             raise asyncio.CancelledError
         try:
             if parts is not None and not state.stop:
-                source = await open_source(session.context, state, parts)
+                kind = PlayedGroups if self._config.offline.run is None else StoredGroups
+                source = await kind.open(session.context, state, parts)
                 await TrainingLoop(session.context, state, parts, source).train()
             if not state.stop:
                 await state.stop.cancel_on_request(session.evaluator.evaluate("after", state.version.update))

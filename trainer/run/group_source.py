@@ -1,26 +1,20 @@
 """The source of the groups that a run trains on: played by its own policy, or those of another run in the store."""
 
-from contextlib import AbstractAsyncContextManager
-from typing import Protocol
+from abc import ABC, abstractmethod
+from contextlib import AbstractAsyncContextManager, nullcontext
 
 from ...records import ScoredGroup
-from ..context import RunContext
 from ..learner.update import UpdateResult, UpdateStep
-from .played_groups import PlayedGroups
-from .preparation import RunParts
-from .state import RunState
-from .stored_groups import StoredGroups
 
 
-class GroupSource(Protocol):
-    """Supplies the training loop with groups, and receives its new versions."""
+class GroupSource(ABC):
+    """Supplies the training loop with groups, and receives its new versions. By default, nothing is played."""
 
-    step: UpdateStep
-    """Trains on the groups of this source."""
+    def __init__(self, step: UpdateStep) -> None:
+        self.step = step
+        """Trains on the groups of this source."""
 
-    def opened(self) -> AbstractAsyncContextManager[None]:
-        """Supply groups inside the ``async with`` block."""
-
+    @abstractmethod
     async def next_batch(self, since: float) -> list[ScoredGroup] | None:
         """Return the groups of the next update; an empty list if the run is to stop, None if no batch is left.
 
@@ -31,33 +25,29 @@ class GroupSource(Protocol):
             TurnwiseError: no further batch forms.
         """
 
+    def opened(self) -> AbstractAsyncContextManager[None]:
+        """Supply groups inside the ``async with`` block."""
+        return nullcontext()
+
     def updating(self) -> AbstractAsyncContextManager[None]:
         """Keep what reads the learner's weights away inside the ``async with`` block."""
-
-    async def publish(self, trained: UpdateResult) -> None:
-        """Use the new version from now on, which ``RunState.version`` holds."""
-
-    def count(self, trained: UpdateResult, seconds: float) -> None:
-        """Add the metrics of the source to those of an update, which ended ``seconds`` after the one before."""
+        return nullcontext()
 
     def paused(self) -> AbstractAsyncContextManager[None]:
         """Begin no group inside the ``async with`` block."""
+        return nullcontext()
 
-    def saved(self) -> None:
+    async def publish(self, trained: UpdateResult) -> None:  # noqa: B027 - optional
+        """Begin further groups with the new version, which ``RunState.version`` holds."""
+
+    def count(self, trained: UpdateResult, seconds: float) -> None:  # noqa: B027 - optional
+        """Add the metrics of the source to those of an update, which ended ``seconds`` after the one before."""
+
+    def saved(self) -> None:  # noqa: B027 - optional
         """Begin what is due after a checkpoint."""
 
-    async def restart(self) -> None:
+    async def restart(self) -> None:  # noqa: B027 - optional
         """Leave the time since the last update, which was not for training, out of the metrics."""
 
-    async def refill(self) -> None:
+    async def refill(self) -> None:  # noqa: B027 - optional
         """Begin further groups after a batch."""
-
-
-async def open_source(context: RunContext, state: RunState, parts: RunParts) -> GroupSource:
-    """Return the source that the configuration names.
-
-    Raises:
-        TurnwiseError: the groups of the other run do not suit this run.
-    """
-    kind = PlayedGroups if context.config.offline.run is None else StoredGroups
-    return await kind.open(context, state, parts)

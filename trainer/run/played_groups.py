@@ -21,13 +21,14 @@ from ..learner.update import UpdateResult, UpdateStep
 from ..rollout.dispatcher import Dispatcher
 from ..telemetry.utilization import Busy, Utilization
 from .batch_wait import BatchWait
+from .group_source import GroupSource
 from .preparation import RunParts
 from .state import RunState
 
 LOG = logging.getLogger(__name__)
 
 
-class PlayedGroups:
+class PlayedGroups(GroupSource):
     """Keeps groups in flight, and leases those that are ready."""
 
     def __init__(
@@ -40,10 +41,10 @@ class PlayedGroups:
         first_scoring: int,
     ) -> None:
         """``history`` holds all versions by id; ``first_group`` and ``first_scoring`` number what comes next."""
+        super().__init__(UpdateStep(context, parts.learner, history))
         self._context = context
         self._state = state
         self._parts = parts
-        self.step = UpdateStep(context, parts.learner, history)
         self._dispatcher = Dispatcher(context, parts.cluster.workers, first_group, first_scoring)
         self._batches = BatchWait(context, state, parts.cluster, self._dispatcher, self.step)
         self._usage = ClusterUsage(parts.cluster)

@@ -6,8 +6,7 @@ stores the number after the last one (``AlgorithmSet.observed``), so a resumed r
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -20,9 +19,10 @@ from ...store.queries.rewards import RewardSet
 from ...store.run_lock import run_folder
 from ...store.run_store import RunStore
 from ..context import RunContext
-from ..learner.update import UpdateResult, UpdateStep
+from ..learner.update import UpdateStep
 from ..rollout.scoring import MIN_SURVIVORS
 from ..telemetry.events import Note
+from .group_source import GroupSource
 from .preparation import RunParts
 from .sampling_versions import sampling_versions
 from .state import RunState
@@ -30,7 +30,7 @@ from .state import RunState
 TOKENIZER = "tokenizer.json"
 
 
-class StoredGroups:
+class StoredGroups(GroupSource):
     """Reads the groups of the run ``offline.run``."""
 
     def __init__(
@@ -42,9 +42,9 @@ class StoredGroups:
         load: Callable[[str], ScoredGroup],
     ) -> None:
         """``groups`` are number and id of the groups to read, in order; ``load`` returns a group with its rewards."""
+        super().__init__(step)
         self._context = context
         self._state = state
-        self.step = step
         self._algorithms = context.algorithms
         self._left = deque(groups)
         self._load = load
@@ -112,28 +112,6 @@ class StoredGroups:
         if len(scored.group.trajectories) < MIN_SURVIVORS:
             return scored, False
         return scored, not any(one.reject(scored) for one in self._algorithms.group_filters)
-
-    async def publish(self, trained: UpdateResult) -> None:
-        """Do nothing: no engine serves the version."""
-
-    def count(self, trained: UpdateResult, seconds: float) -> None:
-        """Add nothing."""
-
-    @asynccontextmanager
-    async def opened(self) -> AsyncIterator[None]:
-        """Change nothing: no group is played."""
-        yield
-
-    updating = paused = opened
-
-    def saved(self) -> None:
-        """Do nothing."""
-
-    async def restart(self) -> None:
-        """Do nothing."""
-
-    async def refill(self) -> None:
-        """Do nothing."""
 
 
 def check_tokenizer(source: Path, folder: Path, run: str) -> None:
