@@ -28,6 +28,7 @@ from ..planning.engine_memory import EngineMemory
 from ..planning.model_shape import UnknownShape
 from ..planning.model_source import shape_in
 from ..preflight.devices import cpu_build, engine_obstacle
+from ..preflight.model import refuse_broken_settings
 
 CACHED_CONTEXTS = 2
 """Full contexts that the cache of an engine holds whose run does not set it; most episodes are shorter."""
@@ -78,8 +79,6 @@ def settings_of(
             wrong, or the installed vLLM needs GPUs that are missing.
     """
     if is_model(policy):
-        from ..preflight.model_files import refuse_broken_settings  # imports torch
-
         refuse_broken_settings(absolute(policy))
         refuse_broken_settings(base_model(absolute(policy)))
     trained_sandboxes: Mapping[str, Any] = {}

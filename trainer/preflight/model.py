@@ -1,15 +1,58 @@
-"""The refusals of a model: one that cannot be read, trained, served or planned, or an adapter on other weights."""
+"""The refusals of a model: one that cannot be read, trained, served or planned, or an adapter on other weights.
 
+The checks of a folder are in the order in which a person corrects it: files, family, sizes, weights, chat. What they
+need of the learner imports torch, so it is imported when a model is checked.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from ...agents.engine.limits import refuse_unservable
+from ...agents.errors import UnusableChat
+from ...agents.tokens.encoding import Encoder, load_tokenizer
+from ...agents.tokens.renderer import Renderer
+from ...agents.tokens.renderers import load_renderer
+from ...agents.weights.adapter_folder import ADAPTER_CONFIG, ADAPTER_WEIGHTS, base_model, is_adapter
+from ...errors import TurnwiseError
+from ...process.start import absolute
+from ...user_files import MAX_JSON_BYTES, open_regular_file, read_regular_file
+from ..config.schema import RunConfig
 from ..learner.model.adapter_base import verify_base
+from ..planning.model_source import config_of
 from .refusal import Command, Cost, Stage, Subject, refuses
+from .token_ids import refuse_foreign_ids, refuse_foreign_special_ids
+
+SETTINGS = (
+    "config.json",
+    "generation_config.json",
+    "tokenizer_config.json",
+    "tokenizer.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    ADAPTER_CONFIG,
+)
+"""Files of a model folder that hold one JSON object each, if they are there."""
+LENGTHS = (
+    "max_position_embeddings",
+    "n_positions",
+    "max_seq_len",
+    "seq_length",
+    "model_max_length",
+    "max_target_positions",
+    "max_sequence_length",
+    "max_seq_length",
+    "seq_len",
+)
+"""Keys of ``config.json`` by which vLLM limits a sequence: to the smallest, or to ``model_max_length``."""
+READ = ("*.json", "*.jinja", "*.txt", "*.model", "*.safetensors", "additional_chat_templates/*.jinja")
+"""Patterns of the files of a model folder that the libraries open."""
 
 
 @refuses("model.path", Cost.MODEL, Command.TRAIN)
 def untrainable_model(subject: Subject) -> None:
     """Refuse a configured model that the run cannot train or serve, and a reference policy with another tokenizer."""
     if (model := subject.config.model.folder()) is not None:
-        from .model_files import refuse_untrainable_model
-
         refuse_untrainable_model(subject.config, model)
 
 
@@ -18,26 +61,38 @@ def untrainable_weights(subject: Subject) -> None:
     """Refuse a checkpoint, or a new model, as a configured model is refused before the start."""
     is_checked = subject.command is Command.TRAIN and subject.config.model.path is not None
     if subject.model is not None and not is_checked:
-        from .model_files import refuse_untrainable_model
-
         refuse_untrainable_model(subject.config, subject.model)
 
 
 @refuses("model.path", Cost.MODEL, Command.PLAN)
 def unplannable_model(subject: Subject) -> None:
     """Refuse a model that a run would refuse, by the files that are here: ``config.json`` alone of a hub id."""
-    if subject.config.model.path is not None:
-        from .model_files import refuse_unplannable
+    from ..learner.model.loading import refuse_incomplete
+    from ..learner.model.supported import refuse_unsupported_config
 
-        refuse_unplannable(subject.config, subject.config.model.path)
+    config, model = subject.config, subject.config.model.path
+    if model is None:
+        return
+    folder = absolute(model)
+    if folder.is_dir():
+        refuse_broken_settings(folder)
+    found = config_of(model)
+    refuse_unsupported_config(found, model, "model.path")
+    refuse_short_positions(found, model, "model.path", config.max_context)
+    if config.num_engines:
+        refuse_unservable(found, config.engine, config.max_context)
+    if folder.is_dir():
+        refuse_foreign_special_ids(folder, found)
+    if any(folder.glob("*.safetensors*")):
+        refuse_incomplete(folder)
+    if (folder / "tokenizer.json").is_file():
+        refuse_unusable_chat(folder, found)
 
 
 @refuses("--policy", Cost.MODEL, Command.EVAL, Command.BRANCH)
 def unplayable_model(subject: Subject) -> None:
     """Refuse a model that cannot play."""
     if subject.model is not None:
-        from .model_files import refuse_unusable
-
         refuse_unusable(subject.model, "--policy", subject.config.max_context)
 
 
@@ -45,8 +100,6 @@ def unplayable_model(subject: Subject) -> None:
 def unusable_model(subject: Subject) -> None:
     """Refuse a model that cannot be trained, with whatever context."""
     if subject.model is not None:
-        from .model_files import refuse_unusable
-
         refuse_unusable(subject.model, "--model", 0, trains=True)
 
 
@@ -56,3 +109,149 @@ def adapter_on_other_weights(subject: Subject) -> None:
     """Refuse an adapter whose model changed since the adapter was written."""
     if subject.model is not None:
         verify_base(subject.model)
+
+
+def refuse_untrainable_model(config: RunConfig, model: Path) -> None:
+    """Refuse a model that the run cannot train, and a reference policy that cannot score its tokens.
+
+    Args:
+        model: the folder of a model or of an adapter.
+
+    Raises:
+        TurnwiseError: the message names the file or key to change.
+    """
+    from ..learner.model.loading import refuse_incomplete
+    from ..learner.model.supported import refuse_unsupported
+
+    renderer, own = refuse_unusable(model, "model.path", config.max_context, trains=True)
+    if config.num_engines:
+        refuse_unservable(own, config.engine, config.max_context)
+    if (reference := config.model.reference_folder()) is None:
+        return
+    refuse_broken_settings(reference)
+    other = refuse_unsupported(reference, "model.reference")
+    if other.vocab_size < own.vocab_size:
+        raise TurnwiseError(
+            f"`model.reference`: {reference} has {other.vocab_size} token ids, and the policy has {own.vocab_size}: it "
+            "must be a model with the same tokenizer"
+        )
+    refuse_incomplete(reference)
+    words = Encoder(load_tokenizer(reference)).vocabulary if (reference / "tokenizer.json").is_file() else None
+    if words is not None and words != renderer.encoder.vocabulary:
+        raise TurnwiseError(
+            f"`model.reference`: {reference} has another vocabulary than the policy: it must have the same tokenizer"
+        )
+
+
+def refuse_unusable(model: Path, key: str, max_context: int, *, trains: bool = False) -> tuple[Renderer, Any]:
+    """Return the renderer and the configuration of a model that turnwise can play with, and train if it ``trains``.
+
+    Args:
+        model: the folder of a model or of an adapter.
+        key: the configuration key or option that names it, for the errors.
+        max_context: prompt and completion together, in tokens.
+
+    Raises:
+        TurnwiseError: the message names the file or key to change.
+    """
+    from ..learner.model.loading import refuse_damaged, refuse_incomplete
+    from ..learner.model.supported import read_config, refuse_quantized, refuse_unsupported
+
+    refuse_broken_settings(model)
+    folder = base_model(model)
+    refuse_broken_settings(folder)
+    config = refuse_unsupported(folder, key) if trains else read_config(folder, key)
+    refuse_quantized(config, str(folder), key)
+    refuse_short_positions(config, str(folder), key, max_context)
+    refuse_foreign_special_ids(folder, config)
+    refuse_incomplete(folder)
+    if is_adapter(model):
+        refuse_damaged([model / ADAPTER_WEIGHTS])
+    return refuse_unusable_chat(folder, config), config
+
+
+def refuse_unusable_chat(folder: Path, config: Any) -> Renderer:
+    """Return the renderer of a model whose token ids all have a row in the embeddings.
+
+    Raises:
+        TurnwiseError: they do not, or the tokenizer or the chat template cannot be used.
+    """
+    try:
+        renderer = load_renderer(folder)
+    except UnusableChat as error:
+        raise UnusableChat(f"{error} (`docs/models.md` lists what a model needs)") from error
+    refuse_foreign_ids(folder, config, renderer)
+    return renderer
+
+
+def refuse_short_positions(config: Any, model: str, key: str, max_context: int) -> None:
+    """Refuse a model with fewer positions than the longest context of the run.
+
+    Args:
+        config: of the model, as `transformers` reads it.
+
+    Raises:
+        TurnwiseError: as above, or a limit is no number.
+    """
+    limits = _limits(config)
+    if wrong := {
+        name: one for name, one in limits.items() if isinstance(one, bool) or not isinstance(one, int | float)
+    }:
+        name, value = next(iter(wrong.items()))
+        raise TurnwiseError(f"`{key}`: `{name}` in the config.json of {model} is {value!r}, no number: correct it")
+    positions = positions_of(config)
+    if positions is not None and max_context > positions:
+        name = "model_max_length" if limits.get("model_max_length") else min(limits, key=lambda one: limits[one])
+        raise TurnwiseError(
+            f"`horizon.max_context` is {max_context}, and {model} has {positions:.0f} positions "
+            f"(`{name}` in its config.json): set `horizon.max_context` to at most {positions:.0f}, or "
+            f"`{key}` to a model with a longer context"
+        )
+
+
+def positions_of(config: Any) -> float | None:
+    """Return the longest sequence that vLLM serves of a model, in tokens; None if its configuration has no limit.
+
+    Raises:
+        TurnwiseError: a factor by which positions are stretched is no number.
+    """
+    limits = _limits(config)
+    if not limits:
+        return None
+    text = config.get_text_config()
+    positions: float = limits.get("model_max_length") or min(limits.values())
+    rope = getattr(text, "rope_parameters", None) or {}
+    kinds = [rope] if "rope_type" in rope else [one for one in rope.values() if isinstance(one, dict)]
+    # The other stretched kinds state their positions after stretching.
+    factors = [one.get("factor") or 1.0 for one in kinds if one.get("rope_type") in ("linear", "dynamic")]
+    if odd := [one for one in factors if not isinstance(one, int | float)]:
+        raise TurnwiseError(f"the rope `factor` in the model's config.json is {odd[0]!r}, not a number: correct it")
+    scaled = positions * max(factors, default=1.0)
+    return positions if "gemma3" in text.model_type else scaled
+
+
+def _limits(config: Any) -> dict[str, Any]:
+    """Return the limits on the length of a sequence in a configuration, by key."""
+    found = {name: getattr(config.get_text_config(), name, None) for name in LENGTHS}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def refuse_broken_settings(folder: Path) -> None:
+    """Refuse a folder with a file of settings that is no JSON object, or with a pipe or a device as one of its files.
+
+    Raises:
+        TurnwiseError: the message names the file.
+    """
+    for file in sorted(one for pattern in READ for one in folder.glob(pattern)):
+        if file.exists() and not file.is_dir():
+            open_regular_file(file).close()
+    for name in SETTINGS:
+        file = folder / name
+        if not file.exists():
+            continue
+        try:
+            content = json.loads(read_regular_file(file, MAX_JSON_BYTES).decode("utf-8"))
+        except (ValueError, RecursionError) as error:
+            raise TurnwiseError(f"`{file}` is not JSON ({error}): get it again") from error
+        if not isinstance(content, dict):
+            raise TurnwiseError(f"`{file}` holds no JSON object, but a {type(content).__name__}: get it again")

@@ -1,5 +1,7 @@
 """All refusals of a command are found at once, the cheap ones first, and printed with their remedies."""
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -35,6 +37,12 @@ def test_a_run_with_several_faults_names_them_all(tmp_path: Path, monkeypatch: p
     assert lines[1].endswith("or set `learner.device` to `cpu`")
     assert "nowhere` is neither a Hugging Face model folder" in lines[2]
     assert not (tmp_path / "turnwise.db").exists()
+
+
+def test_the_checks_are_registered_without_torch() -> None:
+    program = "import sys, turnwise.trainer.preflight.check; print({'torch', 'transformers', 'ray'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
 
 
 def test_one_refusal_is_one_line() -> None:

@@ -18,7 +18,7 @@ from turnwise.trainer.config.schema import RunConfig
 from turnwise.trainer.learner import checkpoint
 from turnwise.trainer.learner.backends.state_files import save_state
 from turnwise.trainer.learner.model.loading import load_model
-from turnwise.trainer.preflight.model_files import (
+from turnwise.trainer.preflight.model import (
     positions_of,
     refuse_untrainable_model,
     refuse_unusable,
