@@ -11,6 +11,7 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from time import monotonic, perf_counter
 from typing import TYPE_CHECKING
 
@@ -60,8 +61,10 @@ class GymRunner:
             result = await self._turn(result)
             if result.terminated or result.truncated:
                 return Status.COMPLETED if result.terminated else Status.TRUNCATED
-            if progress.turns < horizon.max_turns:  # at the last turn, the controller is called about the end
-                await self._follow_controller(result)
+            if progress.turns == horizon.max_turns:
+                break  # the controller is called about the end of the episode; a branch would have no turn left
+            if reason := await self._member.after_turn(partial(self._branch_point, result)):
+                raise HorizonReached(reason)
         raise HorizonReached(f"{horizon.max_turns} turns played")
 
     async def _begin(self) -> StepResult:
@@ -99,29 +102,6 @@ class GymRunner:
         progress.final_hash, progress.final_text, progress.final_images = result.hash, result.text, result.images
         progress.extras.update(result.extras)
         return result
-
-    async def _follow_controller(self, result: StepResult) -> None:
-        """Call the controller after a turn, and do what it decided about this member.
-
-        Raises:
-            HorizonReached: it stopped the episode.
-            CancelledError: it dropped or suspended the member.
-        """
-        member = self._member
-        reason = member.stop_reason()
-        if member.dropped:
-            raise asyncio.CancelledError
-        if children := member.take_children():
-            point = await self._branch_point(result)
-            if point is None:
-                member.forget_children(children)
-            else:
-                member.grow(children, point)
-        if reason:
-            raise HorizonReached(reason)
-        if member.is_suspended():
-            member.leave(await self._branch_point(result))
-            raise asyncio.CancelledError
 
     async def _branch_point(self, result: StepResult) -> BranchPoint | None:
         """Return the point after the current turn; None if the environment has no snapshot of its state."""

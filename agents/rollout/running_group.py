@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
@@ -43,7 +43,7 @@ class RunningMember:
     dropped: str = ""
     """The reason for which the controller dropped or suspended the member; empty if it did not."""
     limit: asyncio.Timeout | None = None
-    """The timeout of the group on this attempt; None for an episode without a group."""
+    """The timeout of the group on this attempt; None before it begins."""
     cancellations: int = 0
     """Cancellations of the task that come from the controller."""
     _playing: bool = False
@@ -77,30 +77,40 @@ class RunningMember:
         if self.group.controlled:
             self.view = replace(self.view, branchable=branchable)
 
-    def take_children(self) -> int:
-        """Return how many members branch from this one after its current turn, and forget the number.
+    async def after_turn(self, take_point: Callable[[], Awaitable[BranchPoint | None]]) -> str:
+        """Call the controller after a turn, and do what it decided about this member.
+
+        Args:
+            take_point: returns the point after the turn; None if the environment has no snapshot of its state.
+
+        Returns:
+            The reason to end the episode as truncated; empty to continue.
 
         Raises:
-            TurnwiseError: the member cannot be branched.
+            CancelledError: the member is dropped or suspended.
+            TurnwiseError: the member cannot be branched or suspended.
         """
-        count, self._children = self._children, 0
-        if count:
+        if self.group.controlled and not self._suspend:
+            self.group.decide(self)
+        if self._stop is not None:
+            self.weight = self._stop.weight
+        if self.dropped:
+            raise asyncio.CancelledError
+        children, self._children = self._children, 0
+        if children:
             self._check_branchable("branches")
-        return count
-
-    def is_suspended(self) -> bool:
-        """Return whether the controller suspended the member in its current turn or before.
-
-        Raises:
-            TurnwiseError: the member cannot be suspended.
-        """
+            if (point := await take_point()) is None:
+                self.view = replace(self.view, children=self.view.children - children)
+            else:
+                for _ in range(children):
+                    self.group.add_child(self, point)
+        if self._stop is not None:
+            return self._stop.reason
         if self._suspend:
             self._check_branchable("suspends")
-        return bool(self._suspend)
-
-    def leave(self, point: BranchPoint | None) -> None:
-        """Leave the group after a turn. The caller then cancels the episode; another one may continue at ``point``."""
-        self.suspended, self.dropped = point, f"{DROPPED}: {self._suspend}"
+            self.suspended, self.dropped = await take_point(), f"{DROPPED}: {self._suspend}"
+            raise asyncio.CancelledError
+        return ""
 
     def _check_branchable(self, decides: str) -> None:
         if not self.view.branchable:
@@ -109,15 +119,6 @@ class RunningMember:
                 " not declare `restorable`, or the player cannot restore a snapshot; choose another `rollout_control`"
             )
 
-    def forget_children(self, count: int) -> None:
-        """Take back ``count`` children, because the state of the environment cannot be restored."""
-        self.view = replace(self.view, children=self.view.children - count)
-
-    def grow(self, children: int, point: BranchPoint) -> None:
-        """Add ``children`` members that continue from ``point``, and start them."""
-        for _ in range(children):
-            self.group.add_child(self, point)
-
     def add_turn(self, step: Step, messages: Sequence[Message]) -> None:
         """Add a turn to the view of the controller."""
         if self.group.controlled:
@@ -125,15 +126,6 @@ class RunningMember:
                 step.observation, step.action, step.reward, _logprobs(messages), step.state_key, step.action_valid
             )
             self.view = replace(self.view, turns=(*self.view.turns, turn), reward=self.view.reward + step.reward)
-
-    def stop_reason(self) -> str:
-        """Call the controller after a turn; return the reason to end the episode as truncated, empty to continue."""
-        if self.group.controlled and not self._suspend:
-            self.group.decide(self)
-        if self._stop is None:
-            return ""
-        self.weight = self._stop.weight
-        return self._stop.reason
 
     def end(self, status: Status) -> None:
         """End an attempt and call the controller, unless the attempt was cancelled."""
