@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -16,7 +16,6 @@ from ..preflight.refusal import Command
 from ..shutdown import SHUTDOWN
 from .policy import Policy
 from .session import Players, session
-from .settings import settings_of
 
 CLOSE_REASON = "branches"
 
@@ -50,6 +49,7 @@ def branch(
     seed: int = 0,
     turns: int | None = None,
     temperature: float | None = None,
+    sandboxes: Mapping[str, Any] | None = None,
     api_key_env: str = "",
 ) -> Branches:
     """Play ``episodes`` new episodes from step ``at`` of a stored trajectory, after its first ``at`` actions.
@@ -61,6 +61,7 @@ def branch(
         policy: ``random``, ``oracle``, the folder of a checkpoint, a hub id, or the URL of an OpenAI-compatible server.
         turns: replaces the turns of the trajectory's horizon; the turns of the prefix count.
         temperature: replaces the temperature of the checkpoint's run.
+        sandboxes: replaces settings of the sandboxes by key.
         api_key_env: name of the environment variable with the key of a server.
 
     Raises:
@@ -71,17 +72,17 @@ def branch(
     chosen = Policy.named(policy, seed, api_key_env)
     stored = load(database, trajectory)
     start, task = continue_from(stored, at), stored.group.task
-    settings = settings_of(chosen.name, turns or stored.group.horizon.max_turns, temperature)
-    if at >= settings.horizon.max_turns:
+    max_turns = turns or stored.group.horizon.max_turns
+    if at >= max_turns:
         raise BranchRefused(
-            f"trajectory {trajectory} cannot be branched at step {at}: its horizon of {settings.horizon.max_turns} "
-            f"turns leaves none; choose `--turns {at + 1}` or more"
+            f"trajectory {trajectory} cannot be branched at step {at}: its horizon of {max_turns} turns leaves none; "
+            f"choose `--turns {at + 1}` or more"
         )
     environment = EnvironmentConfig(id=task.env_id, options=dict(task.options))
-    with session(database, Command.BRANCH, chosen, settings, environment) as opened:
+    with session(database, Command.BRANCH, chosen, environment, max_turns, temperature, sandboxes) as opened:
         asyncio.run(start.check())
         run, prefix = opened.run, stored.group.prompt_prefix
-        group = Group(f"{run}:0", run, task, settings.horizon, episodes, Purpose.EVAL, prefix)
+        group = Group(f"{run}:0", run, task, opened.horizon, episodes, Purpose.EVAL, prefix)
         played = opened.play(lambda players: _play(players, group, start), branched_from=trajectory, branched_at=at)
     return Branches(run, trajectory, at, played)
 

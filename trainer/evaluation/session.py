@@ -13,7 +13,7 @@ import logging
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from time import strftime
@@ -24,11 +24,11 @@ from ... import __version__
 from ...agents.rollout.assignment import Assignment
 from ...agents.rollout.group_runner import GroupRunner
 from ...agents.rollout.progress import Start
-from ...envs.sandboxes import any_sandboxed
+from ...envs.sandboxes import any_sandboxed, lease_in_process
 from ...envs.tasks import env_key_of
 from ...logs import log_errors
 from ...process.start import restore
-from ...records import Group, Outcome
+from ...records import Group, Horizon, Outcome
 from ...store.database import Database
 from ...store.run_lock import hold_evaluation
 from ...store.run_store import RunStore, finish_if_running
@@ -41,7 +41,7 @@ from ..preflight.refusal import Command, Stage, refuse
 from ..shutdown import SHUTDOWN
 from ..telemetry.code_identity import git_revision, package_versions
 from .policy import Policy
-from .settings import EvalSettings, is_model
+from .settings import is_model, session_config
 
 LOG = logging.getLogger(__name__)
 
@@ -80,13 +80,17 @@ class Session:
     database: Database
     command: Command
     policy: Policy
-    settings: EvalSettings
     config: RunConfig
 
     @property
     def run(self) -> str:
         """The name of the run."""
         return self.config.name
+
+    @property
+    def horizon(self) -> Horizon:
+        """The horizon of its episodes."""
+        return self.config.horizon.longest()
 
     def play(self, work: Callable[[Players], Awaitable[T]], **row: object) -> T:
         """Start the players, record the run, and return the result of ``work``. The first signal cancels it.
@@ -110,35 +114,49 @@ class Session:
 
     async def _play(self, work: Callable[[Players], Awaitable[T]], row: Mapping[str, object]) -> T:
         opened = _players_in_process if self.policy.folder is None else _players_of_model
-        config = {"policy": self.policy.shown, "seed": self.policy.seed, **row, **self.settings.json()}
+        settings = {"horizon": asdict(self.horizon), "rollout": self.config.rollout.model_dump(mode="json")}
+        config = {"policy": self.policy.shown, "seed": self.policy.seed, **row, **settings}
         async with opened(self) as players, _recorded(players.store, config):
             return await work(players)
 
 
 @contextmanager
 def session(
-    database: Database, command: Command, policy: Policy, settings: EvalSettings, environment: EnvironmentConfig
+    database: Database,
+    command: Command,
+    policy: Policy,
+    environment: EnvironmentConfig,
+    max_turns: int | None,
+    temperature: float | None,
+    sandboxes: Mapping[str, Any] | None = None,
 ) -> Iterator[Session]:
     """Begin a session that nothing refuses; a signal stops it.
 
+    Args:
+        max_turns: overrides the limit on turns of the checkpoint's run.
+        temperature: overrides its temperature.
+        sandboxes: overrides its settings of sandboxes by key.
+
     Raises:
         Refused: the policy cannot play the environment here.
+        TurnwiseError: as ``session_config``.
     """
     run = _run_name(command, policy)
-    config = settings.run_config(run, environment)
+    config = session_config(run, policy.name, environment, max_turns, temperature, sandboxes)
+    lease_in_process(config.sandboxes)
     SHUTDOWN.hint = "stopping the episodes (a second signal ends them at once)"
     SHUTDOWN.record = partial(finish_if_running, database, run)
     SHUTDOWN.unblock()
     refuse(check(config, command, model=policy.folder, policy="" if policy.folder else policy.name))
     with hold_evaluation(database, run, SHUTDOWN.abandon):
-        yield Session(database, command, policy, settings, config)
+        yield Session(database, command, policy, config)
 
 
 @asynccontextmanager
 async def _players_in_process(session: Session) -> AsyncIterator[Players]:
     """Open the players of a policy without an engine."""
-    policy, timeouts = session.policy, session.settings.timeouts
-    server = policy.server(session.settings.rollout.temperature, timeouts.turn_s)
+    policy, timeouts = session.policy, session.config.rollout.timeouts
+    server = policy.server(session.config.rollout.temperature, timeouts.turn_s)
     writer = CommitQueue(session.database)
     client = StoreClient(writer.run, session.database.blobs)
     slots = {env_key_of(one.id, one.options): _places(session) for one in session.config.environments}
@@ -159,7 +177,7 @@ def _places(session: Session) -> int:
     if not any_sandboxed(one.id for one in session.config.environments):
         return CONCURRENCY
     # An episode may hold one sandbox for itself and one for grading.
-    return min(SANDBOXED_CONCURRENCY, max(1, session.settings.sandboxes.max_per_node // 2))
+    return min(SANDBOXED_CONCURRENCY, max(1, session.config.sandboxes.max_per_node // 2))
 
 
 @asynccontextmanager

@@ -1,4 +1,4 @@
-"""The settings of an evaluation: horizon, timeouts, temperature, and the engine's numerics.
+"""The configuration of a session: horizon, timeouts, temperature, and the engine's numerics.
 
 A checkpoint is evaluated with the settings of its run, so that ``turnwise eval`` measures the same as
 ``turnwise train`` reports. The installed vLLM decides between CPU and GPU (``_on_this_machine``).
@@ -7,15 +7,14 @@ A checkpoint is evaluated with the settings of its run, so that ``turnwise eval`
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict
 from typing import Any
 
 from pydantic import ValidationError
 
 from ...agents.engine.config import EngineConfig
-from ...agents.rollout.timeouts import Timeouts
 from ...agents.weights.adapter_folder import base_model, is_adapter
-from ...envs.sandboxes import SandboxSettings, sandbox_settings
+from ...envs.sandboxes import sandbox_settings
 from ...errors import TurnwiseError
 from ...process.start import absolute
 from ...records import Horizon
@@ -34,40 +33,15 @@ CACHED_CONTEXTS = 2
 """Full contexts that the cache of an engine holds whose run does not set it; most episodes are shorter."""
 
 
-@dataclass(frozen=True, slots=True)
-class EvalSettings:
-    """The settings that every episode of an evaluation shares."""
-
-    horizon: Horizon
-    rollout: RolloutConfig
-    engine: EngineConfig
-    sandboxes: SandboxSettings
-
-    @property
-    def timeouts(self) -> Timeouts:
-        """The timeouts of ``rollout``."""
-        return self.rollout.timeouts
-
-    def run_config(self, run: str, environment: EnvironmentConfig) -> RunConfig:
-        """Return the configuration of a run that plays one environment with these settings."""
-        return RunConfig(
-            name=run,
-            environments=[environment],
-            rollout=self.rollout,
-            engine=self.engine,
-            sandboxes=self.sandboxes,
-            horizon=ConstantHorizon(**asdict(self.horizon)),
-        )
-
-    def json(self) -> dict[str, Any]:
-        """Return the settings as JSON values."""
-        return {"horizon": asdict(self.horizon), "rollout": self.rollout.model_dump(mode="json")}
-
-
-def settings_of(
-    policy: str, max_turns: int | None, temperature: float | None, sandboxes: Mapping[str, Any] | None = None
-) -> EvalSettings:
-    """Return the settings of a policy: those of its run for a checkpoint, else some with ample limits on tokens.
+def session_config(
+    run: str,
+    policy: str,
+    environment: EnvironmentConfig,
+    max_turns: int | None = None,
+    temperature: float | None = None,
+    sandboxes: Mapping[str, Any] | None = None,
+) -> RunConfig:
+    """Return the configuration of a session: for a checkpoint that of its run, else one with ample limits on tokens.
 
     Args:
         max_turns: overrides the limit on turns.
@@ -97,11 +71,14 @@ def settings_of(
         engine, rollout = EngineConfig(), RolloutConfig()
         if is_model(policy):
             engine = _with_cache(_on_this_machine(engine, policy, context), policy, context)
-    return EvalSettings(
-        horizon if max_turns is None else replace(horizon, max_turns=max_turns),
-        rollout if temperature is None else rollout.model_copy(update={"temperature": temperature}),
-        engine,
-        sandbox_settings(trained_sandboxes, sandboxes or {}),
+    limits = asdict(horizon) | ({} if max_turns is None else {"max_turns": max_turns})
+    return RunConfig(
+        name=run,
+        environments=[environment],
+        rollout=rollout if temperature is None else rollout.model_copy(update={"temperature": temperature}),
+        engine=engine,
+        sandboxes=sandbox_settings(trained_sandboxes, sandboxes or {}),
+        horizon=ConstantHorizon(**limits),
     )
 
 

@@ -7,7 +7,6 @@ from time import monotonic
 from typing import Any
 
 from ...envs.runner.once import enumerated_seeds
-from ...envs.sandboxes import lease_in_process
 from ...envs.tasks import make_task
 from ...errors import TurnwiseError
 from ...records import Task
@@ -18,7 +17,6 @@ from ..shutdown import SHUTDOWN
 from .heldout import SEED_STRIDE, EvalResult, first_task, held_out, play_tasks, summarize
 from .policy import Policy
 from .session import session
-from .settings import settings_of
 
 
 @SHUTDOWN.receiving()
@@ -64,13 +62,9 @@ def evaluate(
     database = open_database(store_url, create=True)
     chosen = Policy.named(policy, seed, api_key_env, "random, oracle, human")
     environment = EnvironmentConfig(id=env_id, options=dict(options or {}))
-    settings = settings_of(chosen.name, turns, temperature, sandboxes)
-    lease_in_process(settings.sandboxes)
-    with session(database, Command.EVAL, chosen, settings, environment) as opened:
+    with session(database, Command.EVAL, chosen, environment, turns, temperature, sandboxes) as opened:
         problems = _problems(environment, tasks, split, seed)
-        played = opened.play(
-            lambda players: play_tasks(players.store, "eval", problems, settings.horizon, players.play)
-        )
+        played = opened.play(lambda players: play_tasks(players.store, "eval", problems, opened.horizon, players.play))
     return summarize(chosen.shown, opened.run, [environment], played, len(problems), monotonic() - began)
 
 

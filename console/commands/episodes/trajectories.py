@@ -36,7 +36,7 @@ from ...terminal.output import (
     print_text,
 )
 from ...terminal.sanitize import sanitize
-from ..envs import choose_sandboxes
+from ..envs import read_options
 from .search import search
 
 if TYPE_CHECKING:
@@ -210,7 +210,6 @@ def branch(
     """
     from ....trainer.evaluation.branch import branch as play
 
-    choose_sandboxes(sandbox)
     with open_store(store) as database:
         result = play(
             database,
@@ -221,6 +220,7 @@ def branch(
             seed=seed,
             turns=turns,
             temperature=temperature,
+            sandboxes=read_options(sandbox, "--sandbox"),
             api_key_env=api_key_env,
         )
     failed = [one for one in result.episodes if one.status not in SCORED_STATUSES]

