@@ -12,8 +12,9 @@ from ...envs.runner.observations import observation_hash, parts
 from ...envs.runner.step_result import StepResult
 from ...records import SCORED_STATUSES, Status, Step, Trajectory
 from .differences import text_diff
-from .environments import CALL_TIMEOUT_S
 
+CALL_TIMEOUT_S = 60.0
+"""Timeout of each call to the environment."""
 REWARD_TOLERANCE = 1e-9
 """Tolerance of the sum of the rewards, relative and absolute."""
 

@@ -12,8 +12,7 @@ from ...envs.runner.step_result import StepResult
 from ..rollout.gym_runner import images_by_hash
 from ..rollout.player import Continuing, PastTurn, Player
 from ..rollout.progress import Progress
-from .compare import compare, texts_of
-from .environments import CALL_TIMEOUT_S
+from .compare import CALL_TIMEOUT_S, compare, texts_of
 from .stored import Stored, answered, not_executable, upgrade_of
 
 

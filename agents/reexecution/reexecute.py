@@ -6,6 +6,8 @@
   must still have the stored hash.
 * The store is checked first: an observation or token array that no longer has its hash was altered, and the step is
   named. The turns that a branch shares with its parent must be those of the parent.
+* Only an environment whose last episode matched is used again. A difference that a used environment shows is never
+  reported: the trajectory is executed again in a fresh one.
 * A difference may be due to an upgrade of the environment: the report names the version that played, if another one is
   installed.
 """
@@ -24,8 +26,8 @@ from ...envs.runner.env_thread import EnvThread
 from ...records import Status, Trajectory
 from ...store.database import Database
 from ...store.errors import Pruned, StepCorrupt
-from .compare import StepVerdict, compare, compare_end, compare_with_parent, texts_of
-from .environments import CALL_TIMEOUT_S, Environments
+from ..rollout.environments import Environments
+from .compare import CALL_TIMEOUT_S, StepVerdict, compare, compare_end, compare_with_parent, texts_of
 from .stored import Stored, answered, load, not_executable, upgrade_of
 
 SANDBOX = "sandbox"
@@ -89,7 +91,7 @@ async def reexecute(
             report, _ = await _reported(stored, shared, fresh=True)
     finally:
         if environments is None:
-            await shared.close()
+            await shared.close(CALL_TIMEOUT_S)
     return report
 
 
@@ -119,20 +121,25 @@ async def reexecute_many(database: Database, trajectories: Iterable[str], parall
         for task in waiting:
             task.cancel()
         await asyncio.gather(*waiting, return_exceptions=True)
-        await environments.close()
+        await environments.close(CALL_TIMEOUT_S)
 
 
 async def _reported(stored: Stored, environments: Environments, *, fresh: bool = False) -> tuple[Report, bool]:
     """Return the report on a trajectory, and whether its environment was used before."""
-    trajectory, upgrade, used = stored.trajectory, "", False
+    trajectory, upgrade, used, reusable = stored.trajectory, "", False, False
     try:
-        async with environments.lease(stored.group.task, fresh=fresh) as leased:
-            used, env_thread = leased.used, leased.env_thread
+        env_thread, used = await environments.take(stored.group.task, CALL_TIMEOUT_S, fresh=fresh)
+        try:
             upgrade = upgrade_of(stored.group.task, trajectory, env_thread)
             steps, extras = await _execute(env_thread, stored)
             # An episode that the environment did not end may still hold its sandbox.
             ended = trajectory.status is Status.COMPLETED or not env_thread.holds_sandbox
-            leased.reusable = ended and all(one.matches for one in steps)
+            reusable = ended and all(one.matches for one in steps)
+        finally:
+            if reusable:
+                environments.keep(env_thread)
+            else:
+                await env_thread.close(CALL_TIMEOUT_S)
     except EnvError as error:
         why = _with(upgrade, f"the environment could not be re-executed: {error}")
         return Report(trajectory.id, False, why, upgrade=upgrade), used

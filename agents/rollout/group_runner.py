@@ -20,10 +20,11 @@ from time import monotonic
 from ...envs.errors import EnvError
 from ...envs.runner.env_thread import EnvThread
 from ...envs.tasks import env_key
-from ...records import COUNTED_STATUSES, SCORED_STATUSES, Group, Outcome, Source, Status, Task, Trajectory
+from ...records import COUNTED_STATUSES, SCORED_STATUSES, Group, Outcome, Source, Status, Trajectory
 from ...store.writing.client import StoreClient
 from ...store.writing.trajectory_writer import TrajectoryWriter
 from .assignment import Assignment
+from .environments import Environments
 from .episode import Episode, record_failed_start, run_to_completion
 from .gym_runner import SNAPSHOT_S
 from .player import Player, Restorable
@@ -64,9 +65,7 @@ class GroupRunner:
         self._seed = seed
         self._slots = {name: asyncio.Semaphore(count) for name, count in concurrency.items()}
         self._slot_count = sum(concurrency.values())
-        self._idle: dict[str, list[EnvThread]] = {}
-        self._closing: set[asyncio.Task[None]] = set()
-        """Environments of dropped members that are being closed."""
+        self._environments = Environments()
         self._since: dict[tuple[str, int], float] = {}
         """Start time of each member that holds a slot, by group and member."""
         self._released_s = 0.0
@@ -99,9 +98,7 @@ class GroupRunner:
 
     async def close(self) -> None:
         """Close the environments, of which none may be playing."""
-        env_threads = [env_thread for waiting in self._idle.values() for env_thread in waiting]
-        self._idle.clear()
-        await asyncio.gather(*(env_thread.close(self._close_timeout_s) for env_thread in env_threads), *self._closing)
+        await self._environments.close(self._close_timeout_s)
 
     async def _member(self, group: Group, member: RunningMember, attempt: int) -> Outcome:
         try:
@@ -171,14 +168,14 @@ class GroupRunner:
         # A thread that is cancelled while it makes an environment is lost, so a drop waits for it.
         member.interruptible = False
         try:
-            env_thread = await self._take(group.task)
+            env_thread, _ = await self._environments.take(group.task, self._timeouts.reset_s)
         except EnvError as error:
             member.end(Status.ENV_ERROR)
             return await record_failed_start(self._client, trajectory, str(error))
         finally:
             member.interruptible = True
         if member.dropped:
-            self._idle.setdefault(env_key(group.task), []).append(env_thread)
+            self._environments.keep(env_thread)
             return _cancelled(trajectory, member.dropped)
         trajectory = replace(trajectory, deterministic=env_thread.deterministic)
         player: Player | None = None
@@ -195,27 +192,13 @@ class GroupRunner:
             # A truncated environment still holds its sandbox, so close it instead of pooling it.
             reusable = {Status.COMPLETED} if env_thread.holds_sandbox else SCORED_STATUSES
             if outcome is not None and outcome.status in reusable:
-                self._idle.setdefault(env_key(group.task), []).append(env_thread)
+                self._environments.keep(env_thread)
             elif outcome is not None and member.dropped:
-                self._close_later(env_thread)
+                longest_call_s = max(self._timeouts.reset_s, self._timeouts.step_s, SNAPSHOT_S)
+                self._environments.close_later(env_thread, longest_call_s + self._close_timeout_s)
             else:
                 await run_to_completion(env_thread.close(self._close_timeout_s))
         return outcome
-
-    def _close_later(self, env_thread: EnvThread) -> None:
-        """Close the environment of a dropped member, which may be in a step, without a wait for it."""
-        longest_call_s = max(self._timeouts.reset_s, self._timeouts.step_s, SNAPSHOT_S)
-        closing = asyncio.ensure_future(env_thread.close(longest_call_s + self._close_timeout_s))
-        self._closing.add(closing)
-        closing.add_done_callback(self._closing.discard)
-
-    async def _take(self, task: Task) -> EnvThread:
-        waiting = self._idle.get(env_key(task))
-        if waiting:
-            return waiting.pop()
-        env_thread = EnvThread.of(task)
-        await env_thread.make(self._timeouts.reset_s)
-        return env_thread
 
 
 def _cancelled(trajectory: Trajectory, error: str) -> Outcome:
