@@ -9,6 +9,7 @@ from typing import Any
 
 from ...agents.reexecution.continuation import BranchRefused, StoredStart, continue_from
 from ...agents.reexecution.stored import load
+from ...envs.sandboxes import sandbox_settings
 from ...records import Group, GroupState, Outcome, Purpose
 from ...store.database import Database
 from ..config.sections import EnvironmentConfig
@@ -69,6 +70,7 @@ def branch(
         BranchRefused: no episode can begin at this step.
         TurnwiseError: the policy is none of these.
     """
+    sandbox_settings(sandboxes or {})  # refused before the store is read
     chosen = Policy.named(policy, seed, api_key_env)
     stored = load(database, trajectory)
     start, task = continue_from(stored, at), stored.group.task
