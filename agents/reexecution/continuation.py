@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import fsum
+from typing import ClassVar
 
 from ...envs.errors import EnvError
 from ...envs.runner.env_thread import EnvThread
@@ -27,6 +28,7 @@ class StoredStart:
     The record of an episode repeats these turns; their tokens are those that the new player reads.
     """
 
+    is_stored: ClassVar[bool] = True
     stored: Stored
     at: int
 
@@ -34,11 +36,6 @@ class StoredStart:
     def parent(self) -> str:
         """Id of the stored trajectory."""
         return self.stored.trajectory.id
-
-    @property
-    def is_stored(self) -> bool:
-        """True."""
-        return True
 
     async def enter(self, env_thread: EnvThread, player: Player, timeout_s: float) -> tuple[Progress, StepResult]:
         """Execute the turns before the step, and show them to the player; return them, and the result to act on.

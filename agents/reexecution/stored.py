@@ -11,7 +11,7 @@ from ...records import Group, Status, Step, Task, Trajectory
 from ...store import queries
 from ...store.database import Database
 from ...store.errors import Pruned
-from ..rollout.episode import ENV_PACKAGE
+from ..rollout.runners import ENV_PACKAGE
 
 
 @dataclass(frozen=True, slots=True)

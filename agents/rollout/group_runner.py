@@ -25,11 +25,11 @@ from ...store.writing.client import StoreClient
 from ...store.writing.trajectory_writer import TrajectoryWriter
 from .assignment import Assignment
 from .environments import Environments
-from .episode import Episode, record_failed_start, run_to_completion
+from .episode import Episode
 from .gym_runner import SNAPSHOT_S
 from .player import Player, Restorable
 from .progress import Progress
-from .runners import play_episode
+from .runners import play_episode, record_failed_start, run_to_completion
 from .running_group import RunningGroup, RunningMember
 from .timeouts import Timeouts
 

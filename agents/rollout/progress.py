@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from ...records import Message, Outcome, Status, Step, Trajectory
 from .control import TurnView
@@ -41,6 +41,12 @@ class Progress:
         ended = (self.status, self.reward, self.success, self.turns, self.tokens, self.error)
         return Outcome(of.id, of.member, of.attempt, *ended)
 
+    def set_extra(self, key: str, value: object, absent: object = "") -> None:
+        """Set a key of ``extras``, or remove it if ``value`` is ``absent``: a start may hold another episode's."""
+        self.extras.pop(key, None)
+        if value != absent:
+            self.extras[key] = value
+
     def fork(self) -> Progress:
         """Return an independent copy."""
         extras, images = dict(self.extras), dict(self.images)
@@ -50,6 +56,9 @@ class Progress:
 class Start(Protocol):
     """The point between two turns at which an episode begins that continues another one, in any process."""
 
+    is_stored: ClassVar[bool]
+    """Whether the trajectory is that of another run: its turns are executed again, and the episode is a branch."""
+
     @property
     def parent(self) -> str:
         """Id of the trajectory that it continues."""
@@ -57,10 +66,6 @@ class Start(Protocol):
     @property
     def at(self) -> int:
         """The index of the next turn."""
-
-    @property
-    def is_stored(self) -> bool:
-        """Whether the trajectory is that of another run: its turns are executed again, and the episode is a branch."""
 
     async def enter(self, env_thread: EnvThread, player: Player, timeout_s: float) -> tuple[Progress, StepResult]:
         """Bring the environment and the player there; return the progress so far, and the result to act on.
@@ -74,6 +79,7 @@ class Start(Protocol):
 class BranchPoint:
     """The point after a turn of an episode of this run, as snapshots."""
 
+    is_stored: ClassVar[bool] = False
     parent: str
     snapshot: Any
     """The state of the environment."""
@@ -90,11 +96,6 @@ class BranchPoint:
     def at(self) -> int:
         """The index of the next turn."""
         return self.progress.turns
-
-    @property
-    def is_stored(self) -> bool:
-        """False: the state is a snapshot."""
-        return False
 
     async def enter(self, env_thread: EnvThread, player: Player, timeout_s: float) -> tuple[Progress, StepResult]:
         """Restore both snapshots."""

@@ -14,7 +14,7 @@ from random import Random
 from typing import Any
 
 from ...agents.errors import FIRST_OBSERVATION
-from ...agents.rollout.episode import run_to_completion
+from ...agents.rollout.runners import run_to_completion
 from ...envs.runner.once import enumerated_seeds
 from ...errors import TurnwiseError
 from ...records import Group, GroupState, Outcome, Purpose, Task
