@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import jinja2
-from jinja2.ext import Extension
 
 from .choices import count_of, issue_name, line_name, money
 from .data import Data, Row
@@ -27,22 +26,22 @@ COMPILED = os.path.join(FOLDER, "compiled")
 PAGE_SIZE = 10
 
 
-class Joined(Extension):
+class JoiningLoader(jinja2.FileSystemLoader):
     """Joins the lines of a template without the white space between them."""
 
-    def preprocess(self, source: str, name: str | None, filename: str | None = None) -> str:
+    def get_source(self, environment: jinja2.Environment, template: str) -> tuple[str, str, Callable[[], bool]]:
         """Return the source on one line."""
-        return "".join(line.strip() for line in source.splitlines())
+        source, path, is_fresh = super().get_source(environment, template)
+        return "".join(line.strip() for line in source.splitlines()), path, is_fresh
 
 
 TEMPLATES = jinja2.Environment(
     loader=jinja2.ModuleLoader(COMPILED)
     if os.path.isdir(COMPILED)
-    else jinja2.FileSystemLoader(os.path.join(FOLDER, "templates")),
+    else JoiningLoader(os.path.join(FOLDER, "templates")),
     autoescape=True,
     undefined=jinja2.StrictUndefined,
     auto_reload=False,
-    extensions=[Joined],
 )
 TEMPLATES.globals.update(count_of=count_of, issue_name=issue_name, line_name=line_name, money=money, query=query)
 
