@@ -1,26 +1,22 @@
-"""All templates by group and name, and the task of a seed."""
+"""All templates by group and name, the task of a seed, and the splits: by instance, by template or by application."""
 
+from ...computer.templates import catalog, drawn
+from ...splits import TemplateSplits
 from ..task import DesktopTask
 from .applications import calculator, editor, files, several, spreadsheet, terminal, viewer
-from .template import Template, TemplateRegistry
+from .template import DesktopTemplate
 
 MODULES = (editor, files, spreadsheet, calculator, terminal, viewer, several)
-REGISTRIES: tuple[TemplateRegistry, ...] = tuple(module.registry for module in MODULES)
-TEMPLATES: dict[str, Template] = {
-    f"{registry.group}/{name}": template for registry in REGISTRIES for name, template in registry.templates.items()
-}
-"""By ``group/name``."""
-GROUPS = tuple(registry.group for registry in REGISTRIES)
+TEMPLATES: dict[str, DesktopTemplate] = catalog(module.registry for module in MODULES)
+GROUPS = tuple(dict.fromkeys(template.group for template in TEMPLATES.values()))
 """The applications, and ``several``."""
 APPLICATIONS = tuple(dict.fromkeys(use for template in TEMPLATES.values() for use in template.uses))
+DESKTOP_SPLITS = TemplateSplits({name: template.uses for name, template in TEMPLATES.items()}, "application")
+HELD_OUT_APPLICATION = "spreadsheet"
+VISUAL = frozenset(name for name, template in TEMPLATES.items() if template.visual)
+"""The templates that need a screenshot."""
 
 
 def draw(template: str, seed: int) -> DesktopTask:
-    """Return the task of a template, by its ``group/name``, for a seed.
-
-    Raises:
-        ValueError: the template is unknown.
-    """
-    if template not in TEMPLATES:
-        raise ValueError(f"unknown template {template!r}; choose from {', '.join(TEMPLATES)}")
-    return TEMPLATES[template].draw(seed)
+    """Return the task of a template, by its ``group/name``, for a seed. Raises ValueError for an unknown template."""
+    return drawn(TEMPLATES, template, seed)

@@ -9,9 +9,8 @@ from ...computer.env import ObservationMode
 from ...splits import TemplateChoice
 from ..custom_task import CustomDesktopEnv
 from ..task import DesktopTask, EndState
-from .catalog import draw
+from .catalog import DESKTOP_SPLITS, HELD_OUT_APPLICATION, VISUAL, draw
 from .expected import Expected
-from .splits import DESKTOP_SPLITS, HELD_OUT_APPLICATION, VISUAL
 
 
 class DesktopTasksEnv(CustomDesktopEnv):

@@ -3,12 +3,11 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from ...draws import NoInstance, SeededDraws
+from ...computer.templates import Template, TemplateRegistry
+from ...draws import SeededDraws
 from ..task import DesktopTask
 from .acts import Acts
 from .expected import Expected
-
-MAX_ATTEMPTS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,28 +27,20 @@ Planner = Callable[[SeededDraws], Plan]
 
 
 @dataclass(frozen=True, slots=True)
-class Template:
+class DesktopTemplate(Template[DesktopTask]):
     """A kind of task on one application or several."""
 
-    group: str
-    name: str
     uses: tuple[str, ...]
     """The applications that the task needs."""
     visual: bool
     """Whether the task needs a screenshot: the accessibility tree lacks what the goal names."""
     plan: Planner
 
-    def draw(self, seed: int) -> DesktopTask:
-        """Return the task of a seed, a pure function of it; its ``data`` is the ``Expected`` end state.
+    def planned(self, seed: int) -> Callable[[SeededDraws], DesktopTask]:
+        """Return one attempt to draw a task; its ``data`` is the ``Expected`` end state."""
 
-        Raises:
-            NoInstance: the seed has no such task, which is a bug of the template.
-        """
-        for attempt in range(MAX_ATTEMPTS):
-            try:
-                plan = self.plan(SeededDraws(f"{self.group} {self.name} {seed} {attempt}"))
-            except NoInstance:
-                continue
+        def attempt(draws: SeededDraws) -> DesktopTask:
+            plan = self.plan(draws)
             return DesktopTask(
                 goal=plan.goal,
                 applications=plan.applications,
@@ -58,25 +49,18 @@ class Template:
                 near_misses=plan.near_misses,
                 data=plan.expected,
             )
-        raise NoInstance(f"{self.group}/{self.name}, seed {seed}")
+
+        return attempt
 
 
-class TemplateRegistry:
+class DesktopRegistry(TemplateRegistry[DesktopTemplate]):
     """The templates of one application, or of several applications together."""
 
-    def __init__(self, group: str) -> None:
-        self.group = group
-        self.templates: dict[str, Template] = {}
-
     def template(self, *uses: str, visual: bool = False) -> Callable[[Planner], Planner]:
-        """Return a decorator that registers a planner under its function's name, with hyphens.
+        """Return a decorator that registers a planner.
 
         ``uses`` are the applications that the task needs; by default the registry's own.
         """
-
-        def register(planner: Planner) -> Planner:
-            name = planner.__name__.replace("_", "-")
-            self.templates[name] = Template(self.group, name, uses or (self.group,), visual, planner)
-            return planner
-
-        return register
+        return self.register(
+            lambda name, planner: DesktopTemplate(self.group, name, uses or (self.group,), visual, planner)
+        )

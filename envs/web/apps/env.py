@@ -22,8 +22,7 @@ from ...splits import TemplateChoice
 from ..actions import ANSWER
 from ..custom_site import PORT, CustomSiteEnv, FinalState, SiteTask
 from .database import opened
-from .splits import APP_SPLITS, HELD_OUT_SITE
-from .tasks.catalog import draw
+from .tasks.catalog import APP_SPLITS, HELD_OUT_SITE, draw
 from .tasks.template import Act, AppTask
 
 DATABASE = "site.db"

@@ -3,10 +3,10 @@
 from ....draws import NoInstance, SeededDraws
 from ..acts import Acts, click, done
 from ..expected import Expected
-from ..template import Plan, TemplateRegistry
+from ..template import DesktopRegistry, Plan
 from .words import ITEMS
 
-registry = TemplateRegistry("calculator")
+registry = DesktopRegistry("calculator")
 START = ("galculator",)
 
 

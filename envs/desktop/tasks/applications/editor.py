@@ -3,10 +3,10 @@
 from ....draws import SeededDraws
 from ..acts import SAVE, Acts, click, done, menu, press, save_as, write
 from ..expected import Expected, Text
-from ..template import Plan, TemplateRegistry
+from ..template import DesktopRegistry, Plan
 from .words import ITEMS, PLACES, STEMS, document, note
 
-registry = TemplateRegistry("editor")
+registry = DesktopRegistry("editor")
 VIEW = "org.xfce.mousepad.preferences.view"
 WINDOW = "org.xfce.mousepad.preferences.window"
 SETTINGS = {

@@ -3,10 +3,10 @@
 from ....draws import NoInstance, SeededDraws
 from ..acts import ENTER, FAIL, Acts, done, double_click, pick, press, write
 from ..expected import Expected
-from ..template import Plan, TemplateRegistry
+from ..template import DesktopRegistry, Plan
 from .words import FOLDERS, PLACES, STEMS, document, note
 
-registry = TemplateRegistry("files")
+registry = DesktopRegistry("files")
 START = ("pcmanfm .",)
 Files = dict[str, bytes]
 

@@ -4,7 +4,7 @@ from ....draws import NoInstance, SeededDraws
 from ...spreadsheet import write_workbook
 from ..acts import CLOSE_WINDOW, SAVE, Acts, done, press, write
 from ..expected import Expected, Sheet, Text
-from ..template import Plan, TemplateRegistry
+from ..template import DesktopRegistry, Plan
 from .calculator import keys
 from .editor import drawn_note
 from .files import home, renamed, sized_files
@@ -13,7 +13,7 @@ from .spreadsheet import go_to, set_cell, table, with_cell
 from .terminal import run
 from .words import PLACES, document, note
 
-registry = TemplateRegistry("several")
+registry = DesktopRegistry("several")
 OTHER_WINDOW = press("alt+Tab")
 COMMANDS = {
     "calculator": "galculator",

@@ -4,10 +4,10 @@ from ....draws import NoInstance, SeededDraws
 from ...spreadsheet import Value, column, write_workbook
 from ..acts import ENTER, SAVE, Acts, click, done, menu, press, save_as, write
 from ..expected import Expected, Sheet, Text
-from ..template import Plan, TemplateRegistry
+from ..template import DesktopRegistry, Plan
 from .words import ITEMS, PLACES
 
-registry = TemplateRegistry("spreadsheet")
+registry = DesktopRegistry("spreadsheet")
 HEADER = ("Item", "Price", "Count")
 Rows = tuple[tuple[Value, ...], ...]
 

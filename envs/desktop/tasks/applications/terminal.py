@@ -3,11 +3,11 @@
 from ....draws import NoInstance, SeededDraws
 from ..acts import Acts, done, write
 from ..expected import Expected, Text
-from ..template import Plan, TemplateRegistry
+from ..template import DesktopRegistry, Plan
 from .files import home
 from .words import FOLDERS, ITEMS, PLACES, document, note
 
-registry = TemplateRegistry("terminal")
+registry = DesktopRegistry("terminal")
 START = ("lxterminal",)
 
 

@@ -3,11 +3,11 @@
 from ....draws import SeededDraws
 from ..acts import Acts, click, done, press, save_as
 from ..expected import Expected
-from ..template import Plan, TemplateRegistry
+from ..template import DesktopRegistry, Plan
 from .pictures import COLORS, SHAPES, any_picture, draw_picture
 from .words import PLACES
 
-registry = TemplateRegistry("viewer")
+registry = DesktopRegistry("viewer")
 FORWARD = click("button", "Forward")
 Files = dict[str, bytes]
 Size = tuple[int, int]

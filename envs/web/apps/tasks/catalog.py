@@ -1,23 +1,17 @@
-"""All templates by site and name, and the task of a seed."""
+"""All templates by site and name, the task of a seed, and the splits: held out by instance, by template or by site."""
 
+from ....computer.templates import catalog, drawn
+from ....splits import TemplateSplits
 from . import shop, shop_account, tracker, tracker_work, wiki, wiki_forum
-from .template import AppTask, Template, TemplateRegistry
+from .template import AppTask, AppTemplate
 
 MODULES = (shop, shop_account, tracker, tracker_work, wiki, wiki_forum)
-REGISTRIES: tuple[TemplateRegistry, ...] = tuple(dict.fromkeys(module.registry for module in MODULES))
-TEMPLATES: dict[str, Template] = {
-    f"{registry.site}/{name}": template for registry in REGISTRIES for name, template in registry.templates.items()
-}
-"""By ``site/name``."""
-SITES = tuple(registry.site for registry in REGISTRIES)
+TEMPLATES: dict[str, AppTemplate] = catalog(module.registry for module in MODULES)
+SITES = tuple(dict.fromkeys(template.group for template in TEMPLATES.values()))
+APP_SPLITS = TemplateSplits({name: (template.group,) for name, template in TEMPLATES.items()}, "site")
+HELD_OUT_SITE = "wiki"
 
 
 def draw(template: str, seed: int) -> AppTask:
-    """Return the task of a template, by its ``site/name``, for a seed.
-
-    Raises:
-        ValueError: the template is unknown.
-    """
-    if template not in TEMPLATES:
-        raise ValueError(f"unknown template {template!r}; choose from {', '.join(TEMPLATES)}")
-    return TEMPLATES[template].draw(seed)
+    """Return the task of a template, by its ``site/name``, for a seed. Raises ValueError for an unknown template."""
+    return drawn(TEMPLATES, template, seed)

@@ -6,9 +6,9 @@ from ..server.choices import DELIVERY, line_name, money
 from ..state import Row, World
 from ..worlds.shop import world
 from .acts import answer, as_user, button, choose, fill, link, log_in, radio, search_for
-from .template import Acts, Plan, TemplateRegistry
+from .template import Acts, AppRegistry, Plan
 
-registry = TemplateRegistry("shop", world)
+registry = AppRegistry("shop", world)
 
 
 def dollars(cents: int) -> str:

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from ....draws import NoInstance, SeededDraws
+from ....computer.templates import Template, TemplateRegistry
+from ....draws import SeededDraws
 from ..state import ExpectedState, Tables, World, read, states_equal
 
-MAX_ATTEMPTS = 100
 _NUMBER = re.compile(r"-?[0-9]{1,12}(\.[0-9]{1,6})?", re.ASCII)
 _THOUSANDS = re.compile(r"(?<![0-9.,])[0-9]{1,3}(,[0-9]{3})+(?![0-9,])", re.ASCII)
 
@@ -95,62 +95,47 @@ Planner = Callable[[SeededDraws, World], Plan]
 
 
 @dataclass(frozen=True, slots=True)
-class Template:
-    """A kind of task on an app."""
+class AppTemplate(Template[AppTask]):
+    """A kind of task on an app; its group is the app's site."""
 
-    site: str
-    name: str
     kind: str
     """``lookup``, ``search``, ``create``, ``edit``, ``delete``, ``wizard`` (a multi-step form) or ``compound``."""
     plan: Planner
     make_world: Callable[[int], dict[str, Any]]
 
-    def draw(self, seed: int) -> AppTask:
-        """Return the task of a seed, a pure function of it.
-
-        Raises:
-            NoInstance: the seed's world has no such task, which is a bug of the template.
-        """
+    def planned(self, seed: int) -> Callable[[SeededDraws], AppTask]:
+        """Return one attempt to draw a task in the seed's world."""
         data = self.make_world(seed)
         world = World(data)
-        for attempt in range(MAX_ATTEMPTS):
-            try:
-                plan = self.plan(SeededDraws(f"{self.site} {self.name} {seed} {attempt}"), world)
-            except NoInstance:
-                continue
-            expected = plan.expected.tables if plan.expected else world.tables
+
+        def attempt(draws: SeededDraws) -> AppTask:
+            plan = self.plan(draws, world)
             return AppTask(
-                site=self.site,
+                site=self.group,
                 template=self.name,
                 seed=seed,
                 goal=plan.goal,
                 world=data,
                 start="/",
-                check=Check(world.tables, expected, plan.answer),
+                check=Check(world.tables, plan.expected.tables if plan.expected else world.tables, plan.answer),
                 oracle=plan.oracle,
                 near_misses=plan.near_misses,
                 answer=plan.answer,
             )
-        raise NoInstance(f"{self.site}/{self.name}, seed {seed}")
+
+        return attempt
 
 
-class TemplateRegistry:
+class AppRegistry(TemplateRegistry[AppTemplate]):
     """The templates of one app."""
 
     def __init__(self, site: str, make_world: Callable[[int], dict[str, Any]]) -> None:
-        self.site = site
-        self.templates: dict[str, Template] = {}
+        super().__init__(site)
         self._make_world = make_world
 
     def template(self, kind: str) -> Callable[[Planner], Planner]:
-        """Return a decorator that registers a planner under its function's name, with hyphens."""
-
-        def register(planner: Planner) -> Planner:
-            name = planner.__name__.replace("_", "-")
-            self.templates[name] = Template(self.site, name, kind, planner, self._make_world)
-            return planner
-
-        return register
+        """Return a decorator that registers a planner."""
+        return self.register(lambda name, planner: AppTemplate(self.group, name, kind, planner, self._make_world))
 
 
 def same_answer(expected: str, given: str | None) -> bool:

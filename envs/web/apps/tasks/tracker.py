@@ -7,9 +7,9 @@ from ..server.choices import PRIORITIES, issue_name
 from ..state import Row, World
 from ..worlds.tracker import DETAILS, LABELS, PLACES, world
 from .acts import answer, as_user, button, choose, fill, link, log_in, search_for, tick
-from .template import Acts, Plan, TemplateRegistry
+from .template import Acts, AppRegistry, Plan
 
-registry = TemplateRegistry("tracker", world)
+registry = AppRegistry("tracker", world)
 
 
 def open_issue(issue: Row) -> Acts:

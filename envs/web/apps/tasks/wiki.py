@@ -8,9 +8,9 @@ from ..state import Row, World
 from ..worlds.wiki import SAID, world
 from ..worlds.wiki_articles import THINGS
 from .acts import answer, as_user, button, choose, fill, link, log_in, search_for, tick
-from .template import Acts, Plan, TemplateRegistry
+from .template import Acts, AppRegistry, Plan
 
-registry = TemplateRegistry("wiki", world)
+registry = AppRegistry("wiki", world)
 QUESTIONS = {
     "In which year was the town {} founded?": r"founded in (\d+)",
     "What is the population of the town {}?": r"has (\d+) inhabitants",
