@@ -4,16 +4,15 @@ The guest server reads the files with the rights of the payload and is not one o
 have no effect, because the sandbox is not read again.
 """
 
-import posixpath
 import secrets
 from dataclasses import dataclass
 from time import monotonic
 
 from ...sandbox import FileError, Kind, SandboxLease, Tree
-from ...sandbox.sandbox import WORKSPACE
 from .deadlines import COLLECTION_SHARE, left
 from .grading.forbidden import tampering_outside
 from .grading.running import PRINT_FOUND, RUNNING, left_running
+from .task import leaves_workspace
 
 HALT = f"""{RUNNING}
 kill -9 -1
@@ -94,11 +93,6 @@ def missing(tree: Tree) -> dict[str, str]:
     for path, entry in tree.entries.items():
         if entry.kind is Kind.LOST:
             found[path] = f"{entry.text}: {path}"
-        elif entry.kind is Kind.LINK and _leaves(path, entry.text):
+        elif entry.kind is Kind.LINK and leaves_workspace(path, entry.text):
             found[path] = f"leads out of the work folder: {path} -> {entry.text}"
     return found
-
-
-def _leaves(path: str, target: str) -> bool:
-    where = posixpath.normpath(posixpath.join(WORKSPACE, posixpath.dirname(path), target))
-    return not f"{where}/".startswith(f"{WORKSPACE}/")

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from posixpath import dirname, normpath
+from posixpath import normpath
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -25,7 +25,7 @@ from ...sandbox import Entry, Kind, SandboxSpec, Tree
 from ...user_files import UnreadableFile, read_toml
 from ..errors import EnvError
 from .checks.calls import CallCase
-from .task import Case, CodeTask
+from .task import Case, CodeTask, leaves_workspace
 
 MANIFEST = "task.toml"
 OWNER_OF_FILES, OWNER_OF_FOLDERS = 0o600, 0o700
@@ -118,7 +118,7 @@ def load(folder: Path) -> tuple[CodeTask, str]:
         raise BadTask(f"{folder}: no folder workspace/; create it with the initial files of the agent")
     solution, limits = read_tree(folder / "solution"), manifest.limits
     for path, entry in solution.entries.items():
-        if entry.kind is Kind.LINK and _leaves(path, entry.text):
+        if entry.kind is Kind.LINK and leaves_workspace(path, entry.text):
             raise BadTask(
                 f"{folder / 'solution' / path} is a link to `{entry.text}`, which is not in the workspace, and the "
                 "sandbox gets nothing else: put a copy in its place"
@@ -153,12 +153,6 @@ def load(folder: Path) -> tuple[CodeTask, str]:
     except ValueError as error:
         raise BadTask(f"{folder / MANIFEST}: {error}") from None
     return task, manifest.split
-
-
-def _leaves(path: str, target: str) -> bool:
-    """Return whether a link at ``path`` of the workspace leads out of ``/workspace``; it may lead to no file."""
-    led = normpath(f"/workspace/{dirname(path)}/{target}") if not target.startswith("/") else normpath(target)
-    return led != "/workspace" and not led.startswith("/workspace/")
 
 
 def _check_protected(patterns: list[str], workspace: Tree) -> None:

@@ -46,6 +46,8 @@ def test_wrong_and_invalid_actions_cost(env: TinyDesktopEnv) -> None:
         assert str(observation).startswith("invalid display")
     observation, reward, over, _, info = env.step("done")
     assert (observation, reward, over, info["success"]) == ("wrong", -0.3, True, False)
+    assert env.step("done")[:3] == ("ended", 0.0, True)
+    assert "ended" in VOCABULARY
 
 
 def test_the_splits_share_no_instance() -> None:

@@ -65,6 +65,8 @@ def test_a_failure_and_an_invalid_action_have_a_cost(env: TinyWebEnv) -> None:
         assert (reward, over, info["action_valid"]) == (-0.05, False, False), bad
     seen, reward, over, _, info = env.step([text for text, _ in env.valid_actions() if text.startswith("click")][-1])
     assert (seen, reward, over, info["success"]) == ("wrong", -0.3, True, False)
+    assert env.step("click other")[:3] == ("ended", 0.0, True)
+    closed("ended")
 
 
 @pytest.mark.parametrize("by", APP_SPLITS.by)
