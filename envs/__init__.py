@@ -4,7 +4,8 @@ This part imports no tokens, policies or training. ``base`` is the contract, ``r
 calls them, ``authoring`` checks, plays and creates them; ``draws`` draws the instance of a seed, and ``splits`` holds
 templates out. The other folders are environments: ``text``, ``code``, ``web`` and ``desktop`` for language models,
 ``tiny`` for policies trained from scratch, ``semi_online`` for stored episodes. To add one of your own, run
-`turnwise envs new`. To ship one, add a folder here and its id to ``registry.SHIPPED``.
+`turnwise envs new`. To ship one, add a folder here whose environment derives from ``episode.EpisodeEnv``, and its id to
+``registry.SHIPPED``.
 """
 
 from .base import Obs, TurnEnv

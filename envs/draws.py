@@ -68,7 +68,7 @@ class SeededDraws:
         if len(options) < count:
             raise NoInstance
         pool = list(options)
-        return tuple(pool.pop(int(self._rng.random() * len(pool))) for _ in range(count))
+        return tuple([pool.pop(int(self._rng.random() * len(pool))) for _ in range(count)])
 
     def shuffled(self, options: Sequence[T]) -> tuple[T, ...]:
         """Draw all options in random order."""

@@ -18,6 +18,7 @@ the right password, the login and the goal page; -.05 for an action that does no
 """
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 from ..episode import Turn
 from ..options import not_negative, one_of
@@ -45,15 +46,14 @@ class Visit:
     earned: frozenset[str] = frozenset()
 
     @property
-    def links(self) -> tuple[str, ...]:
+    def links(self) -> list[str]:
         """Return the links of the home page; in a search, the unread ones."""
-        links = self.site.links
-        return tuple(link for link in links if link not in self.read) if self.site.family == "find" else links
+        return [link for link in self.site.links if self.site.family != "find" or link not in self.read]
 
     @property
-    def left(self) -> tuple[str, ...]:
+    def left(self) -> list[str]:
         """Return the empty fields of the form."""
-        return tuple(name for name in self.site.form if name not in self.filled)
+        return [name for name in self.site.form if name not in self.filled]
 
     @property
     def at_goal(self) -> bool:
@@ -66,16 +66,11 @@ class Visit:
         if self.page == HOME:
             return " ".join(["click", *self.links, HOME])
         if self.page == FORM:
-            return " ".join(["fill", *self.left, FORM]) if self.left else "click submit filled"
+            left = self.left
+            return " ".join(["fill", *left, FORM]) if left else "click submit filled"
         if self.site.family == "find":
             return f"{self.site.item} {self.site.price(self.page)} {'confirmed' if self.at_goal else 'rumor'}"
         return f"{self.page} page"
-
-    def opened(self, link: str) -> "Visit":
-        """Return the episode after a click on a link."""
-        page = FORM if self.site.family == "login" and not self.logged_in else link
-        read = (*self.read, link) if len(self.read) + 1 < len(self.site.links) else ()
-        return replace(self, page=page, wanted=link, read=read)
 
 
 class TextSiteEnv(TinyEnv[Visit]):
@@ -114,21 +109,25 @@ class TextSiteEnv(TinyEnv[Visit]):
             case ["done"]:
                 return end(visit.at_goal and site.family != "find")
             case ["back"] if visit.page != HOME:
-                return self._continue(replace(visit, page=HOME))
+                return self._continue(page=HOME)
             case ["click", "submit"] if visit.page == FORM and not visit.left:
-                return self._continue(replace(visit, page=visit.wanted, logged_in=True), "welcome ", "login")
+                return self._continue("welcome ", "login", page=visit.wanted, logged_in=True)
             case ["click", name] if visit.page == HOME and name in visit.links:
-                return self._continue(visit.opened(name))
+                page = FORM if site.family == "login" and not visit.logged_in else name
+                read = (*visit.read, name) if len(visit.read) + 1 < len(site.links) else ()
+                return self._continue(page=page, wanted=name, read=read)
             case ["fill", name, value] if visit.page == FORM and value in _VALUES and name in visit.left:
                 if value != site.secrets[FIELDS.index(name)]:
                     return Turn(f"wrong {visit.view}")
-                return self._continue(replace(visit, filled=(*visit.filled, name)), "", name)
+                return self._continue("", name, filled=(*visit.filled, name))
         return invalid(visit.view)
 
-    def _continue(self, visit: Visit, note: str = "", *steps: str) -> Turn:
-        """Return the turn that leads to ``visit``, with the rewards of its ``steps`` that are new."""
-        new = [step for step in (*steps, *["goal"] * visit.at_goal) if step not in visit.earned]
-        self.episode = replace(visit, earned=visit.earned.union(new)) if new else visit
+    def _continue(self, note: str = "", *steps: str, **changes: Any) -> Turn:
+        """Return the turn that changes the visit, with the rewards of its ``steps`` that are new."""
+        visit = self.episode
+        goal = ["goal"] if changes.get("page", visit.page) == visit.site.target else []
+        new = [step for step in (*steps, *goal) if step not in visit.earned]
+        self.episode = visit = replace(visit, earned=visit.earned.union(new), **changes)
         return Turn(note + visit.view, dict.fromkeys(new, STEP_REWARD))
 
     def valid_actions(self) -> list[tuple[str, float]]:
