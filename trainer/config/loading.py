@@ -1,16 +1,29 @@
-"""Load a configuration: a TOML file, its preset, and ``key=value`` overrides."""
+"""Load a configuration: a TOML file, its preset, and ``key=value`` overrides.
 
+Every number has an upper bound: a larger one is a slip, and fails deep inside a started run.
+"""
+
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
 from ...user_files import UnreadableFile, parse_toml, read_toml
-from .bounds import too_large
 from .errors import ConfigError, explain
 from .presets import with_preset
 from .schema import RunConfig
 from .sections import EnvironmentConfig
+
+MAX_COUNT = 2**31 - 1
+"""Largest count and largest seed; numpy's old generators refuse a seed above 2**32."""
+MAX_BYTES = 2**53
+"""Largest size, for keys that end in `_bytes` or are named in ``SIZES``."""
+SIZES = frozenset({"max_size"})
+MAX_SECONDS = 1e9
+"""Longest time, for keys that end in `_s` or `_seconds`: about 30 years. A wait of 300 years overflows its clock."""
+FREE = frozenset({"options", "rewards"})
+"""Tables whose numbers have a meaning of their own: of environments, backends and reward shapers."""
 
 
 def load_config(path: str | Path, overrides: list[str] | None = None) -> RunConfig:
@@ -77,3 +90,37 @@ def override(raw: dict[str, Any], assignment: str) -> None:
         raise ConfigError(
             f"`--set {assignment}`: a part of `{key}` is neither a key of a table nor an existing list item"
         ) from error
+
+
+def too_large(resolved: Mapping[str, Any]) -> list[str]:
+    """Return a line per number of a resolved configuration that is above the bound of its kind, in magnitude."""
+    return [
+        f"`{key}`: {_shown(value)} is beyond the limit of {bound:,.0f}" for key, value, bound in _large(resolved, "")
+    ]
+
+
+def _shown(value: float) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value) if abs(value) < 10**20 else f"{str(value)[:8]}…"
+
+
+def _large(value: Any, path: str) -> Iterator[tuple[str, float, float]]:
+    name = path.rpartition(".")[2]
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            if key not in FREE:
+                yield from _large(item, f"{path}.{key}" if path else str(key))
+    elif isinstance(value, list):
+        for place, item in enumerate(value):
+            yield from _large(item, f"{path}.{place}")
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        bound = _bound(name, value)
+        if bound is not None and abs(value) > bound:
+            yield path, value, bound
+
+
+def _bound(name: str, value: float) -> float | None:
+    if name.endswith(("_s", "_seconds")):
+        return MAX_SECONDS
+    if not isinstance(value, int):
+        return None
+    return MAX_BYTES if name.endswith("_bytes") or name in SIZES else MAX_COUNT

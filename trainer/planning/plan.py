@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from ...errors import TurnwiseError
 from ..config.schema import RunConfig
 from .engine_memory import EngineMemory
-from .flow import Flow, expected_flow
 from .machine import Machine
 from .model_shape import ModelShape
 from .model_source import model_shape
@@ -31,6 +30,32 @@ class Place:
     def overshoot(self) -> int:
         """Bytes that do not fit; 0 if all do, or if the machine is not known."""
         return 0 if self.available is None else max(0, self.needed - self.available)
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """Groups, episodes and tokens of a run at its busiest.
+
+    ``C`` is ``rollout.max_concurrent_groups``, ``B`` is ``rollout.groups_per_batch``. Admission keeps at most
+    ``(max_staleness + 1) * B`` groups between opening and consumption.
+
+    * If rollouts are the bottleneck, ``C`` groups run, and one update consumes ``B`` of them. By Little's law a group
+      runs for ``C / B`` updates. That is the staleness of the first token of an episode; the last one has almost none.
+    * If the learner is the bottleneck, all of ``(max_staleness + 1) * B`` groups are in flight. A group opens when a
+      batch is consumed, so all its tokens have the staleness ``max_staleness``.
+    """
+
+    groups: int
+    """Groups that run at once, at most."""
+    episodes: int
+    """Episodes that run at once, at most."""
+    tokens: int
+    """Tokens of their contexts, at most."""
+    tokens_per_update: int
+    """Tokens of the samples of one update, at most, if each episode is one sample."""
+    staleness: float
+    """Expected staleness of the first token of an episode, in updates."""
+    max_staleness: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,3 +140,22 @@ def _engine_refusals(engine: EngineMemory) -> list[str]:
             f"{engine.max_context}"
         )
     return found
+
+
+def expected_flow(config: RunConfig) -> Flow:
+    """Return what is in flight; offline, nothing is."""
+    rollout = config.rollout
+    groups = min(rollout.max_concurrent_groups, (rollout.max_staleness + 1) * rollout.groups_per_batch)
+    episodes = groups * rollout.group_size
+    if config.ray_address is None:
+        episodes = min(episodes, rollout.workers_per_node * sum(one.concurrency for one in config.environments))
+    if not config.num_engines:
+        groups = episodes = 0
+    return Flow(
+        groups=groups,
+        episodes=episodes,
+        tokens=episodes * config.max_context,
+        tokens_per_update=rollout.groups_per_batch * rollout.group_size * config.max_context,
+        staleness=min(groups / rollout.groups_per_batch, rollout.max_staleness),
+        max_staleness=rollout.max_staleness,
+    )

@@ -21,7 +21,6 @@ class Command(StrEnum):
     """A new run that begins with the weights of another one."""
     EVAL = "eval"
     BRANCH = "branch"
-    SCORE = "score"
     PLAN = "plan"
     DOCTOR = "doctor"
 

@@ -14,12 +14,11 @@ from ...records import PolicyVersion, ScoredGroup
 from ...store.errors import StoreError
 from ...store.maintenance.policy import RetentionPolicy
 from ...store.run_store import RunStore
-from ..cluster.usage import ClusterUsage
+from ..cluster.usage import Busy, ClusterUsage, Utilization
 from ..context import RunContext
 from ..failpoints import failpoint
 from ..learner.update import UpdateResult, UpdateStep
 from ..rollout.dispatcher import Dispatcher
-from ..telemetry.utilization import Busy, Utilization
 from .batch_wait import BatchWait
 from .group_source import GroupSource
 from .preparation import RunParts

@@ -1,7 +1,7 @@
 """Summarize a run from the store: the last line of `turnwise train --json`, and the learning curve."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from math import isnan
 from pathlib import Path
@@ -13,7 +13,6 @@ from ...store import queries
 from ..context import RunContext
 from ..evaluation.heldout import EvalResult
 from ..evaluation.intervals import newcombe
-from ..telemetry import curve
 from ..telemetry.metrics import finite
 
 INITIAL_EVALUATIONS = ("warmup", "untrained", "forked")
@@ -89,7 +88,7 @@ def draw_curve(context: RunContext, updates: int, evaluations: Mapping[str, Eval
         batches = queries.batch_metrics(conn, context.name)
     points = [{**finite(one.json()), "update": _update_of(name, last=updates)} for name, one in evaluations.items()]
     path = context.folder / "learning_curve.png"
-    curve.draw(batches, points, context.name, path)
+    _draw(batches, points, context.name, path)
     return path
 
 
@@ -110,3 +109,43 @@ def _gain(before: EvalResult | None, after: EvalResult | None) -> tuple[float | 
         return None, None, None
     interval = newcombe((before.success, before.low, before.high), (after.success, after.low, after.high))
     return tuple(round(one, 4) for one in (after.success - before.success, *interval))
+
+
+def _draw(
+    updates: Sequence[Mapping[str, Any]], evaluations: Sequence[Mapping[str, Any]], title: str, path: Path
+) -> None:
+    """Write the learning curve as a PNG file.
+
+    Args:
+        updates: records with ``update``, ``success`` and ``horizon_turns``.
+        evaluations: records with ``update``, ``name``, ``success``, ``low`` and ``high``.
+    """
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(8, 4.5), layout="constrained")
+    at = [one["update"] for one in updates if one["success"] is not None]
+    axes.plot(at, [one["success"] for one in updates if one["success"] is not None], lw=1.2, label="training batches")
+    for one in evaluations:
+        if one["success"] is None:
+            continue
+        error = [[one["success"] - one["low"]], [one["high"] - one["success"]]]
+        at_update = max(one["update"], 0)
+        axes.errorbar([at_update], [one["success"]], yerr=error, fmt="o", capsize=4, label=f"held out, {one['name']}")
+    turns = axes.twinx()
+    turns.step(
+        [one["update"] for one in updates], [one["horizon_turns"] for one in updates], lw=0.8, color="0.6", where="post"
+    )
+    turns.set_ylabel("horizon (turns)", color="0.5")
+    turns.set_ylim(bottom=0)
+    axes.set_ylim(-0.02, 1.02)
+    axes.set_xlabel("update")
+    axes.set_ylabel("success")
+    axes.set_title(title)
+    axes.legend(loc="lower right")
+    axes.set_zorder(turns.get_zorder() + 1)
+    axes.patch.set_visible(False)
+    figure.savefig(path, dpi=120)
+    plt.close(figure)

@@ -1,4 +1,4 @@
-"""The reports of a run: events for the console, metrics in files, and the learning curve.
+"""The reports of a run: events for the console, and metrics in files.
 
 Invariant: nothing here imports another part of the trainer, and no number here influences training.
 

@@ -8,9 +8,8 @@ from ray.exceptions import RayActorError
 from turnwise.trainer.cluster import usage
 from turnwise.trainer.cluster.actors import Cluster, StoreAccess
 from turnwise.trainer.cluster.engines import COUNTERS, EngineGroup
-from turnwise.trainer.cluster.usage import ClusterUsage
+from turnwise.trainer.cluster.usage import Busy, ClusterUsage
 from turnwise.trainer.rollout.worker_pool import WorkerPool
-from turnwise.trainer.telemetry.utilization import Busy
 
 
 class Counting:

@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from turnwise.trainer.config.bounds import too_large
 from turnwise.trainer.config.errors import ConfigError
-from turnwise.trainer.config.loading import load_config, parse_config
+from turnwise.trainer.config.loading import load_config, parse_config, too_large
 
 TEXT = 'name = "cfg"\npreset = "tiny"\nmax_steps = 1\n[[environments]]\nid = "turnwise/TextSite-v0"\n'
 SMALLEST = {"name": "cfg", "environments": [{"id": "turnwise/TextSite-v0"}]}

@@ -5,10 +5,9 @@ import pytest
 from turnwise.errors import TurnwiseError
 from turnwise.tests.trainer.preflight.refusing import call
 from turnwise.trainer.config.loading import load_config
-from turnwise.trainer.planning.flow import expected_flow
 from turnwise.trainer.planning.machine import Machine, parse_size, this_machine
 from turnwise.trainer.planning.model_source import model_shape
-from turnwise.trainer.planning.plan import GPU_RESERVE, plan_run
+from turnwise.trainer.planning.plan import GPU_RESERVE, expected_flow, plan_run
 from turnwise.trainer.planning.remedies import find_remedies
 from turnwise.trainer.preflight import memory
 

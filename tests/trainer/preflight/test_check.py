@@ -58,13 +58,13 @@ def test_checks_run_by_cost_and_only_for_their_purposes_and_stage() -> None:
     ran = []
     for cost in (Cost.WEIGHTS, Cost.CONFIGURATION, Cost.STORE):
 
-        @refuses("key", cost, Command.SCORE)
+        @refuses("key", cost, Command.BRANCH)
         def one(subject: Subject, cost: Cost = cost) -> None:
             ran.append(cost)
 
-    assert check(run_config(), Command.SCORE) == []
+    assert check(run_config(), Command.BRANCH) == []
     assert ran == [Cost.CONFIGURATION, Cost.STORE, Cost.WEIGHTS]
-    check(run_config(), Command.SCORE, stage=Stage.ACTORS)
+    check(run_config(), Command.BRANCH, stage=Stage.ACTORS)
     check(run_config(), Command.DOCTOR)
     assert len(ran) == 3
 
@@ -73,9 +73,9 @@ def test_checks_run_by_cost_and_only_for_their_purposes_and_stage() -> None:
 def test_the_error_of_one_check_does_not_hide_another_and_equal_ones_are_one() -> None:
     for number in (1, 2):
 
-        @refuses("key", Cost.STORE, Command.SCORE)
+        @refuses("key", Cost.STORE, Command.BRANCH)
         def one(subject: Subject, number: int = number) -> Iterator[Refusal]:
             yield Refusal("other", f"reason {number}")
             refuse([Refusal("key", "the same")])
 
-    assert list(map(str, check(run_config(), Command.SCORE))) == ["reason 1", "the same", "reason 2"]
+    assert list(map(str, check(run_config(), Command.BRANCH))) == ["reason 1", "the same", "reason 2"]

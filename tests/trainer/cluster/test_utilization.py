@@ -1,6 +1,6 @@
 """Busy fractions between two updates."""
 
-from turnwise.trainer.telemetry.utilization import Busy, Utilization
+from turnwise.trainer.cluster.usage import Busy, Utilization
 
 
 def test_fractions_are_those_since_the_last_update() -> None:
