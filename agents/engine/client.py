@@ -13,7 +13,6 @@ import random
 import uuid
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import inf
 from time import monotonic
 from typing import Any
@@ -64,15 +63,18 @@ class PolicyClient:
             CancelledError: the caller was cancelled; the cause is an ``EngineFailed`` if the engine does not respond.
         """
         replica = self._route(session)
-        request = Request(prompt, max_tokens, sampling or self._sampling, features)
-        future, number = replica.start(request, timeout_s)
+        number, future = replica.start(Request(prompt, max_tokens, sampling or self._sampling, features))
         try:
-            return await future
+            async with asyncio.timeout(timeout_s):
+                return await future
+        except TimeoutError:
+            raise replica.late(timeout_s) from None
         except asyncio.CancelledError:
-            replica.abort(number)
             if reason := replica.problem():
                 raise asyncio.CancelledError from EngineFailed(reason)
             raise
+        finally:
+            replica.abort(number)
 
     def release(self, session: str) -> None:
         """End a session; its engine is no longer reserved for it."""
@@ -101,12 +103,6 @@ class PolicyClient:
         return replica
 
 
-@dataclass(slots=True)
-class _Open:
-    future: asyncio.Future[Completion]
-    timer: asyncio.TimerHandle
-
-
 class _Replica:
     """One engine: its queued requests, its open requests, and the loop that polls it."""
 
@@ -124,27 +120,33 @@ class _Replica:
         """Time of the last response to a poll, by the monotonic clock."""
         self._has_weights = False
         self._poller: asyncio.Task[None] | None = None
-        self.open: dict[int, _Open] = {}
+        self.open: dict[int, asyncio.Future[Completion]] = {}
         self.sessions = 0
         self.down = False
 
-    def start(self, request: Request, timeout_s: float) -> tuple[asyncio.Future[Completion], int]:
+    def start(self, request: Request) -> tuple[int, asyncio.Future[Completion]]:
         loop = asyncio.get_running_loop()
         number = next(self._numbers)
-        future: asyncio.Future[Completion] = loop.create_future()
-        self.open[number] = _Open(future, loop.call_later(timeout_s, self._expire, number, timeout_s))
+        self.open[number] = future = loop.create_future()
         self._queue.append((number, request))
         self._schedule(loop)
         if self._poller is None:
             self._poller = loop.create_task(self._run(), name=f"poll {self._label}")
-        return future, number
+        return number, future
 
     def abort(self, number: int) -> None:
-        entry = self.open.pop(number, None)
-        if entry is not None:
-            entry.timer.cancel()
+        """End a request, unless it is answered."""
+        if self.open.pop(number, None) is not None:
             self._aborted.append(number)
             self._schedule(asyncio.get_running_loop())
+
+    def late(self, timeout_s: float) -> EngineFailed | PolicyFailed:
+        """Return the error of a request that is not answered in time."""
+        error = EngineFailed if self.problem() else PolicyFailed
+        return error(
+            f"no answer from {self._label} within {timeout_s:g} s; it {self._state}, "
+            f"with {len(self.open) - 1} other requests open"
+        )
 
     async def close(self) -> None:
         if self._poller is not None:
@@ -192,31 +194,13 @@ class _Replica:
                 self._flush()
 
     def _finish(self, number: int, completion: Completion) -> None:
-        entry = self.open.pop(number, None)
-        if entry is None:
-            return
-        entry.timer.cancel()
-        if entry.future.done():
+        future = self.open.pop(number, None)
+        if future is None or future.done():
             return
         if reason := completion.defect():
-            entry.future.set_exception(EngineFailed(f"{self._label} returned {reason}"))
+            future.set_exception(EngineFailed(f"{self._label} returned {reason}"))
         else:
-            entry.future.set_result(completion)
-
-    def _expire(self, number: int, timeout_s: float) -> None:
-        entry = self.open.get(number)
-        if entry is None:
-            return
-        others = len(self.open) - 1
-        self.abort(number)
-        if not entry.future.done():
-            error = EngineFailed if self.problem() else PolicyFailed
-            entry.future.set_exception(
-                error(
-                    f"no answer from {self._label} within {timeout_s:g} s; it {self._state}, "
-                    f"with {others} other requests open"
-                )
-            )
+            future.set_result(completion)
 
     def problem(self) -> str:
         """Return why the engine cannot complete an answer now; empty if it serves a version and responds."""
@@ -236,7 +220,6 @@ class _Replica:
 
     def _fail_all(self, reason: str, keep: set[int] | frozenset[int] = frozenset()) -> None:
         for number in [number for number in self.open if number not in keep]:
-            entry = self.open.pop(number)
-            entry.timer.cancel()
-            if not entry.future.done():
-                entry.future.set_exception(EngineFailed(reason))
+            future = self.open.pop(number)
+            if not future.done():
+                future.set_exception(EngineFailed(reason))

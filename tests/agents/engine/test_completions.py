@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from turnwise.agents.engine.client import _Open, _Replica
+from turnwise.agents.engine.client import _Replica
 from turnwise.agents.engine.request import Completion
 from turnwise.agents.errors import EngineFailed
 
@@ -19,10 +19,10 @@ from turnwise.agents.errors import EngineFailed
 )
 def test_a_completion_with_missing_values_is_a_failure_of_the_engine(completion: Completion, reason: str) -> None:
     async def scenario(finished: Completion) -> Completion:
-        replica, loop = _Replica(None, 0, "client"), asyncio.get_running_loop()
-        entry = replica.open[7] = _Open(loop.create_future(), loop.call_later(60, int))
+        replica = _Replica(None, 0, "client")
+        future = replica.open[7] = asyncio.get_running_loop().create_future()
         replica._finish(7, finished)
-        return await entry.future
+        return await future
 
     whole = Completion([5, 6], [-0.5, -0.5], [0, 0], "stop")
     assert asyncio.run(scenario(whole)) == whole
