@@ -236,7 +236,7 @@ class Core:
             core.collective_rpc("update_weights", kwargs={"update_info": {"offer": offer}})
             core.collective_rpc("finish_weight_update")
         else:
-            core.collective_rpc("update_adapter", kwargs={"update_info": {"offer": offer}})
+            core.collective_rpc("update_adapter", args=(offer,))
         core.set_weight_version(str(version))
         core.resume_scheduler()
 

@@ -87,14 +87,13 @@ class Receivers(WeightTransferEngine):  # type: ignore[misc]
         if left := [parameter for parameter, _ in weights]:
             raise RuntimeError(f"the model did not load {', '.join(left)}")
 
-    def receive_adapter(self, update_info: UpdateInfo) -> None:
+    def receive_adapter(self, offer: dict[str, Any]) -> None:
         """Load the LoRA adapter, in place of the one before: on a CPU merged into the weights.
 
         Raises:
             RuntimeError: the transfer failed.
             ValueError: the model has no layer for a part of the adapter.
         """
-        offer = update_info.offer
         if self.device.type == "cpu":
             self.load(merged_weights(Path(self.model_config.model), self._receive(offer), offer["adapter"]))
         else:
@@ -128,9 +127,9 @@ class WorkerExtension:
 
     weight_transfer_engine: Receivers
 
-    def update_adapter(self, update_info: dict[str, Any]) -> None:
+    def update_adapter(self, offer: dict[str, Any]) -> None:
         """Load the LoRA adapter that the learner sent. vLLM's own update would drop it when it finishes."""
-        self.weight_transfer_engine.receive_adapter(UpdateInfo(**update_info))
+        self.weight_transfer_engine.receive_adapter(offer)
 
     def merge_adapter(self, folder: str) -> None:
         """Merge the LoRA adapter of a folder into the weights of its model, which are loaded."""
