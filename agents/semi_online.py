@@ -52,15 +52,15 @@ def _successes(database: Database, run: str | None, env_id: str | None, min_retu
     last: str | None = None
     if run is not None:
         with database.read() as conn:
-            queries.run_row(conn, run)
+            queries.find_run(conn, run)
     while True:
         with database.read() as conn:
             rows = queries.list_trajectories(conn, descending=False, limit=PAGE, after=last, **filters)
-        won = [row for row in rows if is_success(row["success"], Status.COMPLETED, row["reward"], min_return)]
-        yield from (row["id"] for row in won if row["n_steps"])
+        won = [row for row in rows if is_success(row.success, Status.COMPLETED, row.reward, min_return)]
+        yield from (row.id for row in won if row.n_steps)
         if len(rows) < PAGE:
             return
-        last = rows[-1]["id"]
+        last = rows[-1].id
 
 
 def _instructions(task: Task) -> str:

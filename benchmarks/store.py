@@ -32,7 +32,7 @@ from turnwise.benchmarks.parts.store_writes import create, write, write_over_raw
 from turnwise.records import GroupState
 from turnwise.store import operations, queries
 from turnwise.store.database import Database, open_database
-from turnwise.store.queries.lists import TRAJECTORY_SORTS
+from turnwise.store.queries.lists import TRAJECTORIES
 from turnwise.tests.store.postgres import Server
 
 CONSUMED_GROUPS = 12_000
@@ -112,20 +112,20 @@ def read(database: Database) -> dict[str, float]:
         {"run": "r", "group": "g000001-0"},
     ]
     kinds: dict[str, float] = {}
-    for sort in TRAJECTORY_SORTS:
+    for sort in TRAJECTORIES.sorts:
         for chosen in filters:
             if sort != "created_at" and "run" not in chosen:
                 continue
             times, after = [], None
             for _ in range(20):
-                page: list[dict[str, Any]] = []
+                page: list[Any] = []
 
-                def load(after: str | None = after, page: list[dict[str, Any]] = page) -> None:
+                def load(after: str | None = after, page: list[Any] = page) -> None:
                     with database.read() as conn:
                         page += queries.list_trajectories(conn, sort=sort, limit=50, after=after, **chosen)  # noqa: B023
 
                 times.append(timed(load))
-                after = page[-1]["id"] if page else None
+                after = page[-1].id if page else None
             kinds[f"{sort} {chosen}"] = sorted(times)[-2]
     slowest = max(kinds, key=lambda kind: kinds[kind])
     print(f"slowest page: {slowest}: {kinds[slowest]:.1f} ms", flush=True)

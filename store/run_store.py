@@ -36,6 +36,7 @@ class RunStore:
         self._database = database
         self._driver = uuid4().hex
         self._epoch: int | None = None
+        self._reader = queries.RunReader(run, database)
         self._recent = RecentGroups()
 
     @property
@@ -89,12 +90,11 @@ class RunStore:
 
     async def is_stop_requested(self) -> bool:
         """Return whether `turnwise runs stop` set the run's flag."""
-        row = await self._read(queries.run_row, self.run)
-        return bool(row["stop_requested"])
+        return (await self._read(queries.find_run, self.run)).stop_requested
 
     async def uid(self) -> str:
         """Return 32 hex digits that no run of another store has. Raises NotFound."""
-        return await self._read(queries.run_uid, self.run)
+        return (await self._read(queries.find_run, self.run)).uid.hex
 
     async def add_metrics(self, kind: str, update: int, metrics: Mapping[str, Any]) -> None:
         """Store metrics of one update under ``kind``; the same kind and update again replaces them."""
@@ -316,11 +316,7 @@ class RunStore:
         await self.client.flush()
 
     async def _read(self, query: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        def once() -> T:
-            with self._database.read() as conn:
-                return query(conn, *args, **kwargs)
-
-        return await asyncio.to_thread(retried, once)
+        return await asyncio.to_thread(self._reader.read, query, *args, **kwargs)
 
 
 def finish_if_running(database: Database, run: str, status: str, error: str, epoch: int | None = None) -> None:

@@ -112,11 +112,11 @@ def _failure_summary(store: str, run: str, describe: Callable[[str], str], *, co
     from ...store import queries
 
     with open_store(store) as database, database.read() as conn:
-        failed = [one for one in queries.failed_for_good(conn, run) if is_counted(Status(one["status"])) is counted]
+        failed = [one for one in queries.failed_for_good(conn, run) if is_counted(Status(one.status)) is counted]
     if not failed:
         return "no episode started"
-    first = f"{sanitize(failed[0]['id'])}: {describe(failed[0]['error'])}"
-    counts = Counter(row["status"] for row in failed)
+    first = f"{sanitize(failed[0].id)}: {describe(failed[0].error)}"
+    counts = Counter(row.status for row in failed)
     lists = [f"  turnwise trajectories list --run {run} --status {status}{_store_option(store)}" for status in counts]
     return "\n".join([f"{format_value(counts)}; the first, {first}", *lists])
 

@@ -71,7 +71,7 @@ def _folder(run: str, store: str) -> Path:
     from ...store.run_lock import run_folder
 
     with open_store(store) as database, database.read() as conn:
-        if queries.run_row(conn, run)["kind"] == "eval":
+        if queries.find_run(conn, run).kind == "eval":
             raise NoLogs(
                 f"`{run}` is an evaluation, and evaluations keep no log files: `turnwise runs show {run}` prints its "
                 "error, `turnwise trajectories show ID` the error of an episode, and `turnwise eval --log-level info` "

@@ -7,21 +7,19 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from ...errors import TurnwiseError
-from ...records import GroupState
 from ..options import DEFAULT_STORE, MAX_COUNT, After, Json, Limit, LogLevel, Overrides, Store
 from ..stores import open_store
-from ..terminal.output import ago, echo, empty_message, format_value, print_fields, print_json, print_table
+from ..terminal.output import ago, echo, empty_message, format_value, jsonable, print_fields, print_json, print_table
 from ..terminal.sanitize import one_line
 
 if TYPE_CHECKING:
-    from ...store.database import Database
+    from ...store.queries.run_details import DrivenRun, RunDetails
     from ...trainer.run.retraining.repeat import RepeatedUpdate
 
 app = typer.Typer(help="The runs of a store.", no_args_is_help=True)
 
 RunStatus = Literal["running", "interrupted", "finished", "failed", "stopped"]
 RunKind = Literal["train", "eval"]
-Row = dict[str, Any]
 Run = Annotated[str, typer.Argument(metavar="RUN", help="The run's name.")]
 LIST_COLUMNS = ("id", "kind", "status", "driver", "parent_id", "created_at", "ended_at", "stop_requested", "error")
 LAST_METRICS = ("success", "reward", "horizon_turns", "staleness_mean", "staleness_max", "loss", "entropy")
@@ -49,16 +47,19 @@ def list_runs(
     as_json: Json = False,
 ) -> None:
     """List runs, newest first."""
+    from ...store import queries
+
     filters = {"status": status, "kind": kind}
     with open_store(store) as database:
-        rows = _page(database, status, kind, limit, after)
+        found = queries.list_driven_runs(database, limit=limit, after=after, status=status, kind=kind)
     if as_json:
-        print_json([{name: row[name] for name in LIST_COLUMNS} for row in rows])
+        print_json([_listed(one) for one in found])
         return
     now = datetime.now(UTC)
     shown = [
-        (r["id"], r["kind"], _status(r), ago(r["created_at"], now), r["parent_id"], one_line(r["error"], 100))
-        for r in rows
+        (r.id, r.kind, _status(one), ago(r.created_at, now), r.parent_id, one_line(r.error, 100))
+        for one in found
+        for r in [one.run]
     ]
     empty = empty_message("run", {**filters, "after": after})
     print_table(("run", "kind", "status", "age", "forked from", "error"), shown, empty=empty)
@@ -67,14 +68,18 @@ def list_runs(
 @app.command()
 def show(run: Run, store: Store = DEFAULT_STORE, as_json: Json = False) -> None:
     """Show one run: status, groups, trajectories, checkpoint and last metrics."""
-    found = _gather(run, store)
+    from ...store import queries
+
+    with open_store(store) as database:
+        found = queries.run_details(database, run)
     if as_json:
-        print_json(found)
+        print_json(_as_json(found))
         return
-    fields = {name: found[name] for name in LIST_COLUMNS if name != "driver" and found[name] not in (None, "", False)}
-    fields["status"] = _status(found)
-    fields |= {"trajectories": _counts(found["statuses"])} if found["kind"] == "eval" else _training_fields(found)
-    print_fields({**fields, "reward sets": ", ".join(found["reward_sets"])})
+    listed = _listed(found.driven) | {"status": _status(found.driven), "driver": None}
+    fields = {name: value for name, value in listed.items() if value not in (None, "", False)}
+    is_eval = found.driven.run.kind == "eval"
+    fields |= {"trajectories": _counts(found.statuses)} if is_eval else _training_fields(found)
+    print_fields({**fields, "reward sets": ", ".join(one.name for one in found.reward_sets)})
 
 
 @app.command()
@@ -83,12 +88,11 @@ def stop(run: Run, store: Store = DEFAULT_STORE) -> None:
     from ...store import operations, queries
 
     with open_store(store) as database:
-        with database.read() as conn:
-            row = dict(queries.run_row(conn, run))
-        status = _with_driver(database, [row])[0]["status"]
-        if status != "running" and (status != "interrupted" or row["kind"] != "train"):
+        found = queries.driven_run(database, run)
+        status, is_training = found.status, found.run.kind == "train"
+        if status != "running" and (status != "interrupted" or not is_training):
             raise NotRunning(f"run {run} is {status}; there is nothing to stop")
-        if row["kind"] != "train":
+        if not is_training:
             raise NotStoppable(
                 f"{run} is an evaluation, which reads no request to stop; press Ctrl-C or send SIGTERM to its process"
             )
@@ -117,10 +121,10 @@ def fork(
     from .train import start
 
     with open_store(store) as database, database.read() as conn:
-        row = queries.run_row(conn, run)
-    if row["kind"] != "train":
-        raise NotForkable(f"{run} is a run of kind {row['kind']}; only a training run can be forked")
-    raw = {**row["config"], "name": run}
+        found = queries.find_run(conn, run)
+    if found.kind != "train":
+        raise NotForkable(f"{run} is a run of kind {found.kind}; only a training run can be forked")
+    raw = {**found.config, "name": run}
     for assignment in overrides or []:
         override(raw, assignment)
     start(parse_config(raw), store=store, fork=True, as_json=as_json)
@@ -158,84 +162,51 @@ def retrain_run(
         raise typer.Exit(1)
 
 
-def _page(database: "Database", status: str | None, kind: str | None, limit: int, after: str | None) -> list[Row]:
-    """Return one page of runs with their drivers. ``status`` is the printed status; the store has no `interrupted`."""
-    from ...store import queries
-
-    stored = "running" if status == "interrupted" else status
-    found: list[Row] = []
-    while True:
-        with database.read() as conn:
-            rows = queries.list_runs(conn, limit=limit, after=after, status=stored, kind=kind)
-        found += [row for row in _with_driver(database, rows) if status in (None, row["status"])]
-        if len(rows) < limit or len(found) >= limit:
-            return found[:limit]
-        after = rows[-1]["id"]
-
-
-def _with_driver(database: "Database", rows: list[Row]) -> list[Row]:
-    """Return the rows with ``driver``: alive, gone or unknown; None for a run that ended.
-
-    A run whose driver is gone has the status ``interrupted``.
-    """
-    if not any(row["status"] == "running" for row in rows):
-        return [{**row, "driver": None} for row in rows]
-    from ...store import queries
-    from ...store.run_lock import Driver, driver_of
-
-    drivers = {row["id"]: driver_of(database, row["id"]) for row in rows if row["status"] == "running"}
-    with database.read() as conn:  # read again: a driver records the end of its run and then releases the lock
-        rows = [dict(queries.run_row(conn, row["id"])) if row["id"] in drivers else row for row in rows]
-    out = []
-    for row in rows:
-        driver = drivers.get(row["id"]) if row["status"] == "running" else None
-        out.append({**row, "driver": driver, "status": "interrupted" if driver is Driver.GONE else row["status"]})
-    return out
-
-
-def _status(row: Mapping[str, Any]) -> str:
+def _status(one: "DrivenRun") -> str:
     """Return the printed status; it states when the driver is not visible from this host."""
-    return f"{row['status']} (driver not visible from this host)" if row["driver"] == "unknown" else str(row["status"])
+    return f"{one.status} (driver not visible from this host)" if one.driver == "unknown" else one.status
 
 
-def _gather(run: str, store: str) -> dict[str, Any]:
-    from ...store import queries
-
-    with open_store(store) as database, database.read() as conn:
-        row = _with_driver(database, [dict(queries.run_row(conn, run))])[0]
-        surviving = [version for version in queries.versions(conn, run).values() if not version.abandoned]
-        metrics = queries.batch_metrics(conn, run)
-        row["updates"] = max([0, *(version.update for version in surviving)])
-        newest = queries.latest_checkpoint(conn, run)
-        row["checkpoint"] = newest.checkpoint if newest else ""
-        row["checkpoint_version"] = newest.id if newest else None
-        groups, cancelled = queries.group_counts(conn, run), queries.cancelled_groups(conn, run)
-        row["groups"] = {**groups, GroupState.FAILED: groups[GroupState.FAILED] - cancelled, "cancelled": cancelled}
-        row["statuses"] = queries.status_counts(conn, run)
-        row["accounting"] = queries.accounting(conn, run)
-        row["failures"] = queries.failure_counts(conn, run)
-        row["last_metrics"] = metrics[-1] if metrics else None
-        row["reward_sets"] = [one.name for one in queries.reward_sets(conn, run)]
-    return row
+def _listed(one: "DrivenRun") -> dict[str, Any]:
+    """Return the columns of a list."""
+    return {name: getattr(one if name in ("status", "driver") else one.run, name) for name in LIST_COLUMNS}
 
 
-def _training_fields(found: Mapping[str, Any]) -> dict[str, Any]:
+def _as_json(found: "RunDetails") -> dict[str, Any]:
+    saved = found.checkpoint
+    return {
+        **jsonable(found.driven.run),
+        "driver": found.driven.driver,
+        "status": found.driven.status,
+        "updates": found.updates,
+        "checkpoint": saved.checkpoint if saved else "",
+        "checkpoint_version": saved.id if saved else None,
+        "groups": {**found.groups, "cancelled": found.cancelled},
+        "statuses": found.statuses,
+        "accounting": found.accounting,
+        "failures": found.failures,
+        "last_metrics": found.last_metrics,
+        "reward_sets": [one.name for one in found.reward_sets],
+    }
+
+
+def _training_fields(found: "RunDetails") -> dict[str, Any]:
     """Return the fields that only a training run has."""
-    fields: dict[str, Any] = {"updates": found["updates"]}
-    at = f"version {found['checkpoint_version']}: {found['checkpoint']}"
-    fields["checkpoint"] = at if found["checkpoint"] else "none"
-    fields["groups"] = _counts(found["groups"])
-    fields["trajectories"] = _counts(found["accounting"] | {"failed": _failed(found)})
-    last = found["last_metrics"] or {}
-    fields["last update"] = {name: last[name] for name in LAST_METRICS if last.get(name) is not None}
-    return fields
+    saved, last = found.checkpoint, found.last_metrics or {}
+    return {
+        "updates": found.updates,
+        "checkpoint": f"version {saved.id}: {saved.checkpoint}" if saved else "none",
+        "groups": _counts({**found.groups, "cancelled": found.cancelled}),
+        "trajectories": _counts({**found.accounting, "failed": _failed(found)}),
+        "last update": {name: last[name] for name in LAST_METRICS if last.get(name) is not None},
+    }
 
 
-def _failed(found: Mapping[str, Any]) -> str:
+def _failed(found: "RunDetails") -> str:
     """Return the failed trajectories, split into their own failures and members of failed or unfinished groups."""
-    total, failures = found["accounting"]["failed"], found["failures"]
+    total, failures = found.accounting["failed"], found.failures
     others = {"members of failed or unfinished groups": total - sum(failures.values())}
-    return f"{total} ({_counts(failures | others)})" if total else ""
+    return f"{total} ({_counts({**failures, **others})})" if total else ""
 
 
 def _counts(counts: Mapping[Any, object]) -> str:

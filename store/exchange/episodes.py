@@ -55,12 +55,12 @@ def selected_ids(
         page = PAGE if left is None else min(PAGE, left)
         with database.read() as conn:
             rows = queries.list_trajectories(conn, descending=False, limit=page, after=after, **chosen)
-        whole = [row["id"] for row in rows if row["pruned_at"] is None]
+        whole = [row.id for row in rows if row.pruned_at is None]
         pruned(len(rows) - len(whole))
         yield from whole
         if len(rows) < page:
             return
-        after = rows[-1]["id"]
+        after = rows[-1].id
         left = None if left is None else left - len(whole)
 
 

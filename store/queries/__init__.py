@@ -20,30 +20,32 @@ from .groups import (
     unscored_groups,
 )
 from .lineage import load_update, update_numbers, updates_with
-from .lists import NULL, list_groups, list_metrics, list_runs, list_trajectories, run_row, run_uid
+from .lists import NULL, find_run, list_groups, list_metrics, list_runs, list_trajectories
 from .load import final_observation, group_of, load_group_heads, load_groups, load_trajectory
 from .reuse import reused_groups
 from .rewards import load_scored, not_in_set, returns_in, reward_set, reward_sets, rewards_of, scorable
+from .run_details import driven_run, list_driven_runs, run_details
 from .run_reader import RunReader
 from .summaries import accounting, batch_metrics, failed_for_good, failure_counts, run_totals, status_counts
-from .versions import batch_items, checkpoints, double_consumed, latest_checkpoint, versions
+from .versions import checkpoints, latest_checkpoint, versions
 
 __all__ = [
     "NULL",
     "RunReader",
     "accounting",
     "active_groups",
-    "batch_items",
     "batch_metrics",
     "cancelled_groups",
     "checkpoints",
-    "double_consumed",
+    "driven_run",
     "failed_for_good",
     "failure_counts",
     "final_observation",
+    "find_run",
     "group_counts",
     "group_of",
     "latest_checkpoint",
+    "list_driven_runs",
     "list_groups",
     "list_metrics",
     "list_runs",
@@ -64,9 +66,8 @@ __all__ = [
     "reward_set",
     "reward_sets",
     "rewards_of",
-    "run_row",
+    "run_details",
     "run_totals",
-    "run_uid",
     "scorable",
     "scored_from",
     "status_counts",

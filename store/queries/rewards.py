@@ -15,7 +15,7 @@ from ..operations.rewards import Rewards, reward_digest
 from ..schema import OWN, no_of, reward, rollout_group, trajectory
 from ..schema import reward_set as reward_set_table
 from ..schema import run as run_table
-from .lists import run_row
+from .lists import find_run
 from .load import load_group_heads, load_groups, load_trajectories
 
 _CHUNK = 500
@@ -51,7 +51,7 @@ class Returns(NamedTuple):
 
 def reward_sets(conn: Connection, run: str) -> list[RewardSet]:
     """Return the reward sets of a run, oldest first. Raises NotFound: the run is not in the store."""
-    run_row(conn, run)
+    find_run(conn, run)
     which = select(reward_set_table).where(reward_set_table.c.run_no == no_of(run_table, run))
     rows = conn.execute(which.order_by(reward_set_table.c.no))
     return [RewardSet(row.no, run, row.name, row.component, row.options, row.created_at) for row in rows]

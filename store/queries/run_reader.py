@@ -56,12 +56,12 @@ class RunReader:
             states: only groups in these states.
             min_update: only groups that this update or a later one consumed.
         """
-        return self._read(group_summaries, self._run, limit=limit, task_id=task, states=states, min_update=min_update)
+        return self.read(group_summaries, self._run, limit=limit, task_id=task, states=states, min_update=min_update)
 
     def successes(self, task: str, *, min_return: float, limit: int) -> list[str]:
         """Return the ids of the newest trajectories of a task that succeeded; without a verdict of the environment,
         their shaped return is at least ``min_return``."""
-        return self._read(newest_successes, self._run, task, min_return, limit)
+        return self.read(newest_successes, self._run, task, min_return, limit)
 
     def demonstrations(
         self,
@@ -81,7 +81,7 @@ class RunReader:
             environment: only trajectories of the environment with this id.
             task: only trajectories of the task with this id.
         """
-        return self._read(
+        return self.read(
             newest_demonstrations, limit=limit, min_return=min_return, run=run, env_id=environment, task_id=task
         )
 
@@ -92,7 +92,7 @@ class RunReader:
             StepCorrupt: stored content was altered.
             TurnwiseError: a trajectory cannot be encoded.
         """
-        groups = self._read(groups_of, trajectories)
+        groups = self.read(groups_of, trajectories)
         stored = retried(lambda: load_scored(self._database, groups, texts=True))
         wanted = set(trajectories)
         encoded = [self._encode(_with_members(one, wanted)) for one in stored]
@@ -106,7 +106,7 @@ class RunReader:
         Raises:
             StepCorrupt: stored content was altered.
         """
-        known = self._read(surviving_groups, self._run, groups)
+        known = self.read(surviving_groups, self._run, groups)
         return retried(lambda: load_scored(self._database, known, texts=self._texts))
 
     def load_trajectories(self, trajectories: Sequence[str]) -> list[tuple[Trajectory, Sequence[float]]]:
@@ -117,10 +117,12 @@ class RunReader:
         Raises:
             StepCorrupt: stored content was altered.
         """
-        known = self._read(surviving_trajectories, self._run, trajectories)
+        known = self.read(surviving_trajectories, self._run, trajectories)
         return retried(lambda: load_scored_trajectories(self._database, known, texts=self._texts))
 
-    def _read(self, query: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+    def read(self, query: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Return the result of a query."""
+
         def once() -> T:
             with self._database.read() as conn:
                 return query(conn, *args, **kwargs)

@@ -3,11 +3,12 @@
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, and_, false, func, select, true
+from sqlalchemy import Connection, and_, false, func, select, true
 
 from ...records import SCORED_STATUSES, EndedBy, GroupState, Purpose, Status
 from ..schema import batch_item, no_of, policy_version, rollout_group, train_batch, trajectory
 from ..schema import run as run_table
+from .lists import TRAJECTORIES, TrajectoryRow
 
 NO_FAILURES = [status.value for status in (*SCORED_STATUSES, Status.RUNNING)]
 """The statuses that are not failures."""
@@ -80,25 +81,17 @@ def failure_counts(conn: Connection, run: str) -> dict[str, int]:
     return {status: count for status, count in conn.execute(counts)}  # noqa: C416
 
 
-def failed_for_good(conn: Connection, run: str) -> list[RowMapping]:
-    """Return the rows of the failed trajectories of a run that were not retried, oldest first."""
+def failed_for_good(conn: Connection, run: str) -> list[TrajectoryRow]:
+    """Return the failed trajectories of a run that were not retried, oldest first."""
     later = trajectory.alias("later")
     again = select(later.c.no).where(
         later.c.group_no == trajectory.c.group_no,
         later.c.member == trajectory.c.member,
         later.c.attempt > trajectory.c.attempt,
     )
-    which = (
-        select(trajectory)
-        .where(
-            trajectory.c.run_no == no_of(run_table, run),
-            trajectory.c.status.not_in(NO_FAILURES),
-            ~_DROPPED,
-            ~again.exists(),
-        )
-        .order_by(trajectory.c.created_at, trajectory.c.no)
-    )
-    return list(conn.execute(which).mappings())
+    of_run = trajectory.c.run_no == no_of(run_table, run)
+    failed = TRAJECTORIES.rows.where(of_run, trajectory.c.status.not_in(NO_FAILURES), ~_DROPPED, ~again.exists())
+    return TRAJECTORIES.select(conn, failed.order_by(trajectory.c.created_at, trajectory.c.no))
 
 
 def accounting(conn: Connection, run: str, purpose: Purpose = Purpose.TRAIN) -> dict[str, int]:

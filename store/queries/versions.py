@@ -1,14 +1,12 @@
-"""The history of a run: its policy versions, and the trajectories that each update consumed."""
+"""The history of a run: its policy versions."""
 
 from typing import Any
 
-from sqlalchemy import Connection, and_, false, func, select, true
+from sqlalchemy import Connection, select
 
 from ...records import PolicyVersion
-from ..schema import batch_item, no_of, policy_version, train_batch, trajectory
+from ..schema import no_of, policy_version
 from ..schema import run as run_table
-
-_SAME_VERSION = and_(policy_version.c.run_no == batch_item.c.run_no, policy_version.c.id == batch_item.c.version_id)
 
 
 def versions(conn: Connection, run: str) -> dict[int, PolicyVersion]:
@@ -25,39 +23,6 @@ def checkpoints(conn: Connection, run: str) -> list[PolicyVersion]:
 def latest_checkpoint(conn: Connection, run: str) -> PolicyVersion | None:
     """Return the newest surviving version that has a checkpoint: a resume continues from it."""
     return max(checkpoints(conn, run), key=lambda version: version.update, default=None)
-
-
-def batch_items(conn: Connection, run: str, update: int) -> list[dict[str, Any]]:
-    """Return the rows of the trajectories that ``update`` consumed in the surviving history, in the batch's order."""
-    which = (
-        select(
-            trajectory.c.id.label("trajectory_id"),
-            *(column for column in batch_item.c if column.name not in ("run_no", "trajectory_no")),
-        )
-        .join(
-            train_batch,
-            and_(train_batch.c.run_no == batch_item.c.run_no, train_batch.c.version_id == batch_item.c.version_id),
-        )
-        .join(trajectory, trajectory.c.no == batch_item.c.trajectory_no)
-        .where(train_batch.c.run_no == no_of(run_table, run))
-        .where(train_batch.c.update_no == update, train_batch.c.abandoned == false())
-        .order_by(batch_item.c.idx)
-    )
-    return [dict(row) for row in conn.execute(which).mappings()]
-
-
-def double_consumed(conn: Connection, run: str) -> list[str]:
-    """Return the trajectories that the surviving history consumed twice as fresh: always none."""
-    which = (
-        select(trajectory.c.id)
-        .join(batch_item, batch_item.c.trajectory_no == trajectory.c.no)
-        .join(policy_version, _SAME_VERSION)
-        .where(batch_item.c.run_no == no_of(run_table, run))
-        .where(batch_item.c.fresh == true(), policy_version.c.abandoned == false())
-        .group_by(trajectory.c.id)
-        .having(func.count() > 1)
-    )
-    return list(conn.execute(which).scalars())
 
 
 def _version(run: str, row: Any) -> PolicyVersion:

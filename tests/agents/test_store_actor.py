@@ -11,7 +11,7 @@ from turnwise.agents.store_actor import StoreActor, send_to
 from turnwise.store import operations
 from turnwise.store.database import open_database
 from turnwise.store.errors import StoreError
-from turnwise.store.queries import load_trajectory, run_row
+from turnwise.store.queries import find_run, load_trajectory
 from turnwise.store.writing.client import StoreClient
 from turnwise.store.writing.commit_queue import Answer, TimedWrite
 from turnwise.tests.store.making import contents, create_run, group, trajectory, turn
@@ -35,7 +35,7 @@ def test_a_store_that_cannot_be_opened_is_the_answer_until_it_can(tmp_path: Path
 
     asyncio.run(scenario())
     with open_database(url).read() as conn:
-        assert run_row(conn, "r")["stop_requested"] is True
+        assert find_run(conn, "r").stop_requested is True
 
 
 class Lost:

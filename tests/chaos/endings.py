@@ -164,9 +164,9 @@ def ended_by_another_driver(folder: Path) -> None:
     program.until_rows("train_batch", count(folder, "train_batch") + 2)
     database = open_database(url(folder))
     with database.read() as conn:
-        row = queries.run_row(conn, "small")
+        row = queries.find_run(conn, "small")
     with database.transaction() as tx:
-        same = {name: row[name] for name in ("config", "config_hash", "kind", "code_version")}
+        same = {name: getattr(row, name) for name in ("config", "config_hash", "kind", "code_version")}
         operations.create_run(tx, run="small", driver="another", **same)
     database.close()
     assert program.wait(DIES_WITHIN_S) == 2, f"{program.out()[-3000:]}\n{program.err()}"
@@ -191,7 +191,7 @@ def resumes(folder: Path) -> None:
 def max_steps(folder: Path) -> int:
     """The number of updates that the run is to make."""
     with reading(folder) as conn:
-        return int(queries.run_row(conn, "small")["config"]["max_steps"])
+        return int(queries.find_run(conn, "small").config["max_steps"])
 
 
 def blocks(pid: int, number: signal.Signals) -> bool:

@@ -21,6 +21,7 @@ from turnwise.store.content.stored_turns import messages_of
 from turnwise.store.database import open_database
 from turnwise.store.errors import StoreError
 from turnwise.store.maintenance.integrity import check_store
+from turnwise.tests.store.making import double_consumed
 
 CONFIG = Path(__file__).with_name("small.toml")
 ADDRESS = "store.txt"
@@ -219,7 +220,7 @@ def check_scored(conn: Connection, run: str) -> None:
 def check_finished(folder: Path, run: str = "small", updates_wanted: int = 8) -> None:
     """Check that a run has finished with so many updates, and its history."""
     with reading(folder) as conn:
-        assert queries.run_row(conn, run)["status"] == "finished"
+        assert queries.find_run(conn, run).status == "finished"
     assert check_history(folder, run) == updates_wanted
 
 
@@ -229,7 +230,7 @@ def check_history(folder: Path, run: str = "small") -> int:
     assert list(check_store(database)) == []
     database.close()
     with reading(folder) as conn:
-        assert queries.double_consumed(conn, run) == []
+        assert double_consumed(conn, run) == []
         numbers = text(
             "SELECT update_no FROM train_batch b JOIN run r ON r.no = b.run_no"
             " WHERE r.id = :run AND NOT b.abandoned ORDER BY update_no"

@@ -137,7 +137,7 @@ def status(folder: Path, run: str = "small") -> str:
     if not count(folder, "run"):
         return ""
     with reading(folder) as conn:
-        return str(queries.run_row(conn, run)["status"])
+        return str(queries.find_run(conn, run).status)
 
 
 def check_ended(program: Program, number: signal.Signals, sent: float, *wanted: str) -> None:

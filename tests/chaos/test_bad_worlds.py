@@ -171,7 +171,7 @@ def test_bad_worlds_and_dying_sandboxes_beside_healthy_ones(tmp_path: Path) -> N
 
     ended: dict[str, Counter[str]] = {fault: Counter() for fault in KINDS}
     with open_database(url(tmp_path)).read() as conn:
-        assert queries.run_row(conn, "small")["status"] == "stopped"
+        assert queries.find_run(conn, "small").status == "stopped"
         assert (saved := queries.latest_checkpoint(conn, "small")) is not None
         assert saved.update == reached
         rows = conn.execute(
@@ -231,9 +231,9 @@ def test_nothing_but_bad_worlds_ends_the_run_with_the_reason(tmp_path: Path) -> 
     assert f"{FAILURES_TO_GIVE_UP} consecutive groups failed" in launch.log()
     assert "Traceback" not in launch.log().rpartition("consecutive groups failed")[0]
     with open_database(url(tmp_path)).read() as conn:
-        row = queries.run_row(conn, "small")
-        assert row["status"] == "failed"
-        assert "consecutive groups failed" in row["error"]
+        row = queries.find_run(conn, "small")
+        assert row.status == "failed"
+        assert "consecutive groups failed" in row.error
         assert conn.execute(text("SELECT count(*) FROM train_batch")).scalar_one() == 0
 
 

@@ -104,7 +104,7 @@ def test_a_fork_that_was_killed_is_resumed(tmp_path: Path) -> None:
     killed = command(tmp_path, *OTHER, "--fork", "--json", fault="evaluating")
     assert killed.returncode == -signal.SIGKILL, killed.stderr[-4000:]
     with reading(tmp_path) as conn:
-        assert queries.run_row(conn, "small-2")["parent_id"] == "small"
+        assert queries.find_run(conn, "small-2").parent_id == "small"
         assert queries.latest_checkpoint(conn, "small-2") is None
     forked(tmp_path)
     resumes(tmp_path)
@@ -138,8 +138,8 @@ def forked(folder: Path) -> None:
     ended = json.loads(done.stdout.splitlines()[-1])
     assert (ended["run"], ended["status"], ended["updates"]) == ("small-2", "finished", 2)
     with reading(folder) as conn:
-        assert queries.run_row(conn, "small-2")["parent_id"] == "small"
-        assert queries.run_row(conn, "small")["status"] == "stopped"
+        assert queries.find_run(conn, "small-2").parent_id == "small"
+        assert queries.find_run(conn, "small").status == "stopped"
         first = queries.checkpoints(conn, "small-2")[0]
     assert first.update == 0
     assert weights(first.checkpoint) == weights(parent)
@@ -158,7 +158,7 @@ def evaluated(folder: Path, *, kill_engine: bool = False) -> None:
     result = json.loads(program.out())
     assert result["failed"] == 0
     with reading(folder) as conn:
-        played = queries.run_row(conn, result["run"])["config"]
+        played = queries.find_run(conn, result["run"]).config
     assert played["horizon"] == {
         "max_turns": 4,
         "max_tokens_per_turn": 4,

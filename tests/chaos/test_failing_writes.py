@@ -159,7 +159,7 @@ def check(stage: Stage, *, played: bool, saved: bool) -> None:
         stored = queries.load_trajectory(database, "t")
         assert (stored.status, [one.observation for one in stored.steps]) == (Status.COMPLETED, [PAGE])
     with database.read() as conn:
-        uid, recorded = queries.run_uid(conn, "r"), queries.checkpoints(conn, "r")
+        uid, recorded = queries.find_run(conn, "r").uid.hex, queries.checkpoints(conn, "r")
         newest = recorded[-1]
     assert newest.id in ((1,) if saved else (0, 1))
     assert checkpoint.verify(Path(newest.checkpoint), uid)["version"] == newest.id

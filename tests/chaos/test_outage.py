@@ -42,7 +42,7 @@ def test_some_members_fail_then_all_fail_and_the_run_recovers(tmp_path: Path, mo
             run.kill()
     assert json.loads(run.log().splitlines()[-1])["status"] == "stopped"
     with open_database(url(tmp_path)).read() as conn:
-        assert queries.run_row(conn, "small")["status"] == "stopped"
+        assert queries.find_run(conn, "small").status == "stopped"
         saved = queries.latest_checkpoint(conn, "small")
     assert saved is not None
     assert saved.update == updates(tmp_path)

@@ -113,7 +113,7 @@ def test_a_lora_adapter_on_its_warmed_up_policy_learns(said: dict[str, Any], tmp
 def ended(database: Database) -> list[str]:
     with database.read() as conn:
         rows = queries.list_trajectories(conn, limit=100_000, status=["completed", "truncated"])
-    return [row["id"] for row in rows]
+    return [row.id for row in rows]
 
 
 def test_fifty_random_trajectories_of_it_replay(url: str, database: Database) -> None:
@@ -134,7 +134,7 @@ def set_observation(database: Database, trajectory: str, observation: str) -> st
 
 def test_an_altered_observation_is_found_and_its_step_named(url: str, database: Database) -> None:
     with database.read() as conn:
-        lengths = {row["id"]: row["n_steps"] for row in queries.list_trajectories(conn, limit=1000)}
+        lengths = {row.id: row.n_steps for row in queries.list_trajectories(conn, limit=1000)}
     trajectory = next(one for one in ended(database) if lengths.get(one, 0) >= 3)
     kept = set_observation(database, trajectory, "altered")
     try:

@@ -28,6 +28,7 @@ from turnwise.tests.chaos.harness import (
 )
 from turnwise.tests.soak.component_states import check_states
 from turnwise.tests.soak.methods import METHODS, Method
+from turnwise.tests.store.making import double_consumed
 from turnwise.tests.trainer.algorithms.dropped_files import drop_files
 from turnwise.trainer.algorithms.algorithm_set import SLOTS
 from turnwise.trainer.config.loading import load_config
@@ -108,9 +109,9 @@ def killed_and_resumed(folder: Path, keys: list[str]) -> dict[str, Any]:
     launch = Launch.of(folder, *keys)
     assert launch.wait(TIMEOUT_S) == 0, f"the resumed run ended with {launch.process.returncode}:\n{launch.log()}"
     with open_database(url(folder)).read() as conn:
-        assert queries.run_row(conn, RUN)["status"] == "finished"
+        assert queries.find_run(conn, RUN).status == "finished"
         surviving = [one for one in queries.versions(conn, RUN).values() if not one.abandoned]
-        assert queries.double_consumed(conn, RUN) == []
+        assert double_consumed(conn, RUN) == []
     (next_one,) = [one for one in surviving if one.update == newest.update + 1]
     assert next_one.parent == newest.id, "the resume did not continue from the newest checkpoint"
     assert abandoned_batches(folder) == reached - newest.update

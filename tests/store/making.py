@@ -10,7 +10,7 @@ from types import EllipsisType
 from typing import Any
 from uuid import uuid4
 
-from sqlalchemy import select, update
+from sqlalchemy import Connection, and_, func, select, update
 from turnwise.records import (
     NO_VERSION,
     Group,
@@ -30,7 +30,8 @@ from turnwise.store.content.written import Tally, Written
 from turnwise.store.database import Database, upgrade
 from turnwise.store.operations import OPERATIONS, BatchItem, Rewards
 from turnwise.store.queries import group_counts
-from turnwise.store.schema import metadata, no_of, partial_turn, step
+from turnwise.store.schema import batch_item, metadata, no_of, partial_turn, policy_version, step
+from turnwise.store.schema import run as run_table
 from turnwise.store.schema import trajectory as trajectory_table
 
 HORIZON = Horizon(max_turns=8, max_tokens_per_turn=8, max_tokens_per_episode=64, max_context=512)
@@ -221,6 +222,20 @@ def train(database: Database, groups: Sequence[str], update: int, parent: int, r
             metrics={"loss": 0.1},
         )
     )
+
+
+def double_consumed(conn: Connection, run: str) -> list[str]:
+    """Return the trajectories that the surviving history consumed twice as fresh: always none."""
+    same = and_(policy_version.c.run_no == batch_item.c.run_no, policy_version.c.id == batch_item.c.version_id)
+    which = (
+        select(trajectory_table.c.id)
+        .join(batch_item, batch_item.c.trajectory_no == trajectory_table.c.no)
+        .join(policy_version, same)
+        .where(batch_item.c.run_no == no_of(run_table, run), batch_item.c.fresh, ~policy_version.c.abandoned)
+        .group_by(trajectory_table.c.id)
+        .having(func.count() > 1)
+    )
+    return list(conn.execute(which).scalars())
 
 
 def states(database: Database) -> dict[str, int]:

@@ -9,7 +9,7 @@ from turnwise.errors import TurnwiseError
 from turnwise.store import errors
 from turnwise.store.database import Database
 from turnwise.store.database_errors import to_store_error
-from turnwise.store.queries import run_row
+from turnwise.store.queries import find_run
 from turnwise.tests.store.making import create_run
 
 EVERY = [value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, errors.StoreError)]
@@ -47,7 +47,7 @@ def test_database_errors_become_readable_messages(name: str, message: str, becom
 def test_a_name_that_is_not_utf8_is_no_bug(database: Database) -> None:
     def read() -> None:
         with database.read() as conn:
-            run_row(conn, "demo\udcff")
+            find_run(conn, "demo\udcff")
 
     for refused in (read, lambda: create_run(database, "demo\udcff")):
         with pytest.raises(errors.StoreError, match=r"the name 'demo\\udcff' is not UTF-8"):

@@ -23,7 +23,7 @@ def missing_groups(subject: Subject) -> Iterator[Refusal]:
         yield Refusal("offline.run", f"run `{source}` is not in the store, which does not exist yet", "set `--store`")
         return
     with database.read() as conn:
-        row = queries.run_row(conn, source)
+        row = queries.find_run(conn, source)
         count = len(queries.scored_from(conn, source, 0))
         if offline.rewards is not None:
             queries.reward_set(conn, source, offline.rewards)
@@ -33,7 +33,7 @@ def missing_groups(subject: Subject) -> Iterator[Refusal]:
             f"`offline.run`: run `{source}` has {count} scored training groups, and a batch needs "
             f"`rollout.groups_per_batch` = {config.rollout.groups_per_batch}",
         )
-    sampled_at = row["config"].get("rollout", {}).get("temperature", 1.0)
+    sampled_at = row.config.get("rollout", {}).get("temperature", 1.0)
     if sampled_at != config.rollout.temperature:
         yield Refusal(
             "rollout.temperature",

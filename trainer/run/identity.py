@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...errors import TurnwiseError
+from ...store.queries.lists import RunRow
 from ..config.loading import parse_config
 from ..config.schema import RunConfig
 from ..preflight.refusal import Command
@@ -32,7 +33,7 @@ class RunIdentity:
         return Command.RESUME if self.resumes else Command.FORK if self.parent else Command.TRAIN
 
 
-def resolve_run(config: RunConfig, find_run: Callable[[str], Any | None], fork: bool) -> RunIdentity:
+def resolve_run(config: RunConfig, find_run: Callable[[str], RunRow | None], fork: bool) -> RunIdentity:
     """Return the run that ``config`` names.
 
     * Unfinished, with the same mathematics (``RunConfig.digest``): the run is resumed.
@@ -40,26 +41,25 @@ def resolve_run(config: RunConfig, find_run: Callable[[str], Any | None], fork: 
     * Finished: a new run begins, with a number after the name.
 
     Args:
-        find_run: returns the row of a run by name, with ``id``, ``status``, ``config``, ``config_hash`` and
-            ``parent_id``; None if there is no such run.
+        find_run: returns a run by its name; None if there is no such run.
 
     Raises:
         RunRefused: the name belongs to an unfinished run with other mathematics.
     """
-    existing: list[Any] = []
+    existing: list[RunRow] = []
     while (row := find_run(_numbered(config.name, len(existing) + 1))) is not None:
         existing.append(row)
     next_name = _numbered(config.name, len(existing) + 1)
-    unfinished = [one for one in existing if one["status"] != "finished"]
-    same = [one for one in unfinished if one["config_hash"] == config.digest() and (not fork or one["parent_id"])]
+    unfinished = [one for one in existing if one.status != "finished"]
+    same = [one for one in unfinished if one.config_hash == config.digest() and (not fork or one.parent_id)]
     if same:
-        return RunIdentity(same[-1]["id"], resumes=True, parent=same[-1]["parent_id"])
+        return RunIdentity(same[-1].id, resumes=True, parent=same[-1].parent_id)
     if fork and existing:
-        return RunIdentity(next_name, resumes=False, parent=existing[-1]["id"])
+        return RunIdentity(next_name, resumes=False, parent=existing[-1].id)
     if unfinished:
         raise RunRefused(
-            f"run `{unfinished[-1]['id']}` is unfinished ({unfinished[-1]['status']}) and has another configuration"
-            f"{_differences(config, unfinished[-1]['config'])}: restore the old configuration to resume it, change "
+            f"run `{unfinished[-1].id}` is unfinished ({unfinished[-1].status}) and has another configuration"
+            f"{_differences(config, unfinished[-1].config)}: restore the old configuration to resume it, change "
             "`name`, or add `--fork` to start a new run from its newest checkpoint"
         )
     return RunIdentity(next_name, resumes=False)

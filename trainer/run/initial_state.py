@@ -91,7 +91,7 @@ def _newest_checkpoint(database: Database, run: str, notes: list[str]) -> tuple[
     """
     with database.read() as conn:
         versions = list(queries.checkpoints(conn, run))
-        uid = queries.run_uid(conn, run)
+        uid = queries.find_run(conn, run).uid.hex
     broken: list[str] = []
     for version in reversed(versions):
         path = Path(version.checkpoint)

@@ -25,6 +25,7 @@ from ...process.start import restore
 from ...store import queries
 from ...store.database import Database, open_database, sqlite_file
 from ...store.errors import NotFound
+from ...store.queries.lists import RunRow
 from ...store.run_lock import hold_run, run_folder
 from ...store.run_store import finish_if_running
 from ..cluster.runtime import start_ray, stop_ray
@@ -119,7 +120,7 @@ def _drive(
                 raise
             with database.read() as conn:
                 saved = queries.latest_checkpoint(conn, identity.name)
-                asked = queries.run_row(conn, identity.name)["stop_requested"]
+                asked = queries.find_run(conn, identity.name).stop_requested
             since = "the start of the run" if saved is None else f"the checkpoint of update {saved.update}"
             if asked or SHUTDOWN.reason:
                 raise RankFailed(
@@ -149,8 +150,8 @@ def _logged(report: Callable[[Event], None]) -> Callable[[Event], None]:
     return receive
 
 
-def _find_run(conn: Connection, name: str) -> Any:
+def _find_run(conn: Connection, name: str) -> RunRow | None:
     try:
-        return queries.run_row(conn, name)
+        return queries.find_run(conn, name)
     except NotFound:
         return None

@@ -21,7 +21,7 @@ def sampling_versions(conn: Connection, run: str) -> dict[int, PolicyVersion]:
     Raises:
         NotFound: the run is not in the store.
     """
-    other = queries.run_row(conn, run)["config"].get("offline", {}).get("run")
+    other = queries.find_run(conn, run).config.get("offline", {}).get("run")
     if other is None:
         return queries.versions(conn, run)
     return {id: replace(one, update=UPDATE_OF_OTHER_RUN) for id, one in queries.versions(conn, other).items()}

@@ -82,7 +82,7 @@ def export_trajectories(
     with open_store(store) as database:
         if run is not None:
             with database.read() as conn:
-                queries.run_row(conn, run)
+                queries.find_run(conn, run)
         left_out: list[int] = []
         ids = (
             iter(trajectories)

@@ -135,7 +135,7 @@ def _steps(database: "Database", found: "StoredUpdate", only: str | None) -> "di
 
     with database.read() as conn:
         history = sampling_versions(conn, found.run)
-        config = parse_config(queries.run_row(conn, found.run)["config"])
+        config = parse_config(queries.find_run(conn, found.run).config)
     members = load_members(database, found, config.max_context, only)
     samples = stored_samples(found, members, history)
     return {name: trained_steps(one, samples) for name, one in members.items()}

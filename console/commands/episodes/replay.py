@@ -89,7 +89,7 @@ def _of_run(database: "Database", run: str, sample: int | None, seed: int) -> li
 
     stream = Random(seed)  # noqa: S311 - a reproducible sample, not a secret
     with database.read() as conn:
-        queries.run_row(conn, run)
+        queries.find_run(conn, run)
         ids = replayable(conn, run) if sample is None else draw_replayable(conn, run, sample, stream)
     if not ids:
         raise NothingToReplay(

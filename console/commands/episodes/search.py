@@ -35,7 +35,7 @@ def search(
     with open_store(store) as database:
         with database.read() as conn:
             if run is not None:
-                queries.run_row(conn, run)
+                queries.find_run(conn, run)
         is_complete = update_index(database)
         with database.read() as conn:
             hits = [_shown(database, conn, entry, parsed.terms) for entry in find(conn, parsed, run=run, limit=limit)]

@@ -91,28 +91,42 @@ def list_trajectories(
     filters |= {"status": status and status.value, "purpose": purpose and purpose.value}
     with open_store(store) as database, database.read() as conn:
         if run is not None:
-            queries.run_row(conn, run)
+            queries.find_run(conn, run)
         rows = queries.list_trajectories(conn, sort=sort, descending=not ascending, limit=limit, after=after, **filters)
+        totals: dict[str, float | None] = {}
         if rewards is not None:
             if run is None:
                 raise RunMissing("`--rewards` needs `--run`: a reward set belongs to one run")
             stored = queries.reward_set(conn, run, rewards)
-            entries = queries.rewards_of(conn, [row["id"] for row in rows], stored.no)
-            rows = [{**row, "total": _total(entries.get(row["id"]))} for row in rows]
+            entries = queries.rewards_of(conn, [row.id for row in rows], stored.no)
+            totals = {row.id: _total(entries.get(row.id)) for row in rows}
     if as_json:
-        print_json(rows)
+        print_json([{**jsonable(row), "total": totals[row.id]} for row in rows] if totals else rows)
         return
     if ids:
         for row in rows:
-            echo(row["id"])
+            echo(row.id)
         return
     now = datetime.now(UTC)
-    columns = {"id": "id", "status": "status", "success": "success", "reward": "reward"}
-    columns |= {"total": rewards} if rewards is not None else {}
-    columns |= {"n_steps": "turns", "n_tokens": "tokens"}
-    shown = [(*(row[name] for name in columns), ago(row["created_at"], now)) for row in rows]
+    columns = (
+        "id",
+        "status",
+        "success",
+        "reward",
+        *([rewards] if rewards else []),
+        "turns",
+        "tokens",
+        "age",
+    )
+    shown = [
+        (
+            *(row.id, row.status, row.success, row.reward, *([totals[row.id]] if rewards else [])),
+            *(row.n_steps, row.n_tokens, ago(row.created_at, now)),
+        )
+        for row in rows
+    ]
     empty = empty_message("trajectory", {**filters, "after": after})
-    print_table((*columns.values(), "age"), shown, empty=empty)
+    print_table(columns, shown, empty=empty)
 
 
 @app.command()

@@ -82,9 +82,9 @@ def test_a_document_of_another_program_is_encoded_by_the_given_tokenizer(turnwis
     database = open_database(url)
     with database.read() as conn:
         (row,) = queries.list_trajectories(conn)
-    found = queries.load_trajectory(database, row["id"])
+    found = queries.load_trajectory(database, row.id)
     database.close()
-    assert row["run_id"].startswith("import-")
+    assert row.run_id.startswith("import-")
     assert [message.source for message in found.messages] == [Source.TEMPLATE, Source.EXPERT]
     assert all(len(message.tokens) for message in found.messages)
 

@@ -74,12 +74,12 @@ def test_a_run_whose_driver_is_gone_is_interrupted(turnwise: Turnwise, store: st
         assert "status        interrupted\n" in turnwise("runs", "show", "died", "--store", store).out
         assert "status        running\n" in turnwise("runs", "show", "lives", "--store", store).out
     with database.read() as conn:
-        assert queries.run_row(conn, "died")["status"] == "running", "nothing is written by looking"
+        assert queries.find_run(conn, "died").status == "running", "nothing is written by looking"
     requested = turnwise("runs", "stop", "died", "--store", store)
     assert requested.code == 0
     assert "its driver may be gone" in requested.out
     with database.read() as conn:
-        assert queries.run_row(conn, "died")["stop_requested"]
+        assert queries.find_run(conn, "died").stop_requested
     assert turnwise("runs", "stop", "ended", "--store", store).code == 2
     database.close()
 

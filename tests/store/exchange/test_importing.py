@@ -65,9 +65,9 @@ def test_an_episode_is_stored_as_an_experts(database: Database) -> None:
     assert [message.source for message in first.messages] == ["env", "expert", "env", "expert"]
     assert found[0].group.purpose is Purpose.EVAL
     with database.read() as conn:
-        run = queries.run_row(conn, "import-x")
+        run = queries.find_run(conn, "import-x")
         chosen = newest_demonstrations(conn, limit=9, env_id="turnwise/TextSite-v0")
-    assert (run["kind"], run["status"]) == ("import", "finished")
+    assert (run.kind, run.status) == ("import", "finished")
     assert sorted(chosen) == sorted(one.id for one in (first, second))
 
 
@@ -78,7 +78,7 @@ def test_a_repeated_import_adds_nothing(home: Database) -> None:
     assert imported(home, episode(0), run="import-y") == Imported("import-y", 0, 1)
     assert [plain(one) for one in stored(home)] == before
     with home.read() as conn:
-        assert [run["id"] for run in queries.list_runs(conn)] == ["import-x"]
+        assert [run.id for run in queries.list_runs(conn)] == ["import-x"]
 
 
 def test_an_interrupted_import_goes_on(home: Database, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,7 +97,7 @@ def test_an_interrupted_import_goes_on(home: Database, monkeypatch: pytest.Monke
 
 def status(database: Database) -> str:
     with database.read() as conn:
-        return str(queries.run_row(conn, "import-x")["status"])
+        return str(queries.find_run(conn, "import-x").status)
 
 
 def test_a_name_that_is_taken_is_refused(home: Database) -> None:

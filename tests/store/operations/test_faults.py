@@ -17,7 +17,7 @@ from turnwise.records import Status
 from turnwise.store import operations
 from turnwise.store.database import Database, open_database
 from turnwise.store.errors import StoreConflict
-from turnwise.store.queries import batch_items, load_trajectory, versions
+from turnwise.store.queries import load_trajectory, load_update, versions
 from turnwise.store.schema import step
 from turnwise.store.writing.commit_queue import CommitQueue
 from turnwise.tests.store.making import call, contents, create_run, group, items, play_group, trajectory, turn
@@ -232,8 +232,8 @@ def test_of_concurrent_updates_from_different_groups_one_is_recorded(database: D
     assert len(winners) == 1
     with database.read() as conn:
         assert list(versions(conn, "r")) == [0, 1]
-        consumed = batch_items(conn, "r", 1)
-    assert {one["trajectory_id"].rpartition("-")[0] for one in consumed} == set(held[winners[0]])
+        consumed = load_update(conn, "r", 1).members
+    assert {one.trajectory.rpartition("-")[0] for one in consumed} == set(held[winners[0]])
 
 
 FULL = """

@@ -214,7 +214,7 @@ def refused(error: type[Exception], match: str, begun: "Future[Any]") -> Iterato
 def running(database: Database) -> list[str]:
     """Return the ids of the running trajectories."""
     with database.read() as conn:
-        return [row["id"] for row in list_trajectories(conn, status="running")]
+        return [row.id for row in list_trajectories(conn, status="running")]
 
 
 GROUPS = ("finished", "cancelled", "closed", "rewound")
@@ -295,7 +295,7 @@ def test_c_an_ending_waits_for_an_append_and_counts_its_step(opened: Database, t
         begun.result(WAIT_S)
         with opened.read() as conn:
             (head,) = list_trajectories(conn, group=of)
-        assert head["n_steps"] == len(load_trajectory(opened, f"{of}-0").steps) == 2
+        assert head.n_steps == len(load_trajectory(opened, f"{of}-0").steps) == 2
 
 
 @postgresql

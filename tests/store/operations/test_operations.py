@@ -13,22 +13,22 @@ from turnwise.store.errors import LeaseLost, NotFound, StoreConflict
 from turnwise.store.operations.groups import LATE
 from turnwise.store.queries import (
     accounting,
-    batch_items,
-    double_consumed,
     final_observation,
+    find_run,
     latest_checkpoint,
     list_metrics,
     list_trajectories,
     load_group_heads,
     load_groups,
     load_trajectory,
-    run_row,
+    load_update,
     versions,
 )
 from turnwise.tests.store.making import (
     call,
     contents,
     create_run,
+    double_consumed,
     group,
     items,
     play,
@@ -60,7 +60,7 @@ def test_an_episode_round_trips(database: Database) -> None:
     assert final_observation(database, "g-0") == "the end of g-0"
     with database.read() as conn:
         head = list_trajectories(conn, run="r", descending=False)[0]
-    assert (head["n_steps"], head["n_tokens"], head["min_version"], head["max_version"]) == (2, 4, 0, 0)
+    assert (head.n_steps, head.n_tokens, head.min_version, head.max_version) == (2, 4, 0, 0)
 
 
 def test_every_write_may_be_repeated(database: Database) -> None:
@@ -108,7 +108,7 @@ def test_every_write_may_be_repeated(database: Database) -> None:
     assert states(database) == {"consumed": 1}
     with database.read() as conn:
         assert list_metrics(conn, "r") == [{"update": 1, "loss": None}]
-        assert run_row(conn, "r")["status"] == "stopped"
+        assert find_run(conn, "r").status == "stopped"
 
 
 def test_numbers_of_numpy_are_numbers(database: Database) -> None:
@@ -143,10 +143,10 @@ def test_a_run_is_its_name_and_config(database: Database) -> None:
     call(database, "request_stop", run="r")
     create_run(database)
     with database.read() as conn:
-        assert run_row(conn, "r")["stop_requested"] is False
+        assert find_run(conn, "r").stop_requested is False
     create_run(database, config={"seed": 1, "budget": 9})
     with database.read() as conn:
-        assert run_row(conn, "r")["config"] == {"seed": 1, "budget": 9}
+        assert find_run(conn, "r").config == {"seed": 1, "budget": 9}
     with pytest.raises(StoreConflict, match="another config"):
         create_run(database, config_hash="other")
     call(database, "finish_run", run="r", status="finished")
@@ -295,7 +295,7 @@ def test_a_batch_and_its_version_are_committed_together(database: Database) -> N
         acknowledge(database, update=2, parent=1, groups=["h"], items=items(["h"]) * 2)
     assert states(database) == {"consumed": 1, "leased": 1}
     with database.read() as conn:
-        assert [item["trajectory_id"] for item in batch_items(conn, "r", 1)] == ["g-0", "g-1"]
+        assert [item.trajectory for item in load_update(conn, "r", 1).members] == ["g-0", "g-1"]
         assert double_consumed(conn, "r") == []
 
 
@@ -331,13 +331,13 @@ def test_a_resume_reverts_consumption_to_its_checkpoint(database: Database) -> N
     assert {table: len(rows) for table, rows in contents(database).items()} == kept
     assert states(database) == {"ready": 2, "expired": 2, "filtered": 1, "failed": 1}
     with database.read() as conn:
-        flagged = {head["id"] for head in list_trajectories(conn, run="r", abandoned=True)}
+        flagged = {head.id for head in list_trajectories(conn, run="r", abandoned=True)}
         assert flagged == {"b-0", "b-1", "d-0", "d-1", "f-0", "f-1", "e-0"}
         assert accounting(conn, "r") == {"submitted": 11, "accepted": 4, "filtered": 6, "failed": 1, "running": 0}
     assert train(database, ["a"], 1, 0) == 3
     with database.read() as conn:
         assert double_consumed(conn, "r") == []
-        assert [item["version_id"] for item in batch_items(conn, "r", 1)] == [3, 3]
+        assert load_update(conn, "r", 1).version == 3
     with pytest.raises(StoreConflict, match="abandoned by an earlier resume"):
         call(database, "rewind", run="r", version=2)
 
@@ -377,7 +377,7 @@ def test_reuse_is_declared_and_unique_in_an_update(database: Database) -> None:
     assert acknowledge(database, update=2, parent=1, groups=["b"], items=items(["b"]) + again) == 2
     with database.read() as conn:
         assert double_consumed(conn, "r") == []
-        assert len(batch_items(conn, "r", 2)) == 4
+        assert len(load_update(conn, "r", 2).members) == 4
 
 
 def test_only_an_open_group_grows(database: Database) -> None:

@@ -15,10 +15,10 @@ from turnwise.records import SCORED_STATUSES, GroupState, Status
 from turnwise.store.database import Database, open_database
 from turnwise.store.maintenance.integrity import check_store
 from turnwise.store.operations import BatchItem, Rewards
-from turnwise.store.queries import accounting, double_consumed, group_counts, latest_checkpoint, versions
+from turnwise.store.queries import accounting, group_counts, latest_checkpoint, versions
 from turnwise.store.schema import batch_item, step
 from turnwise.store.schema import trajectory as heads
-from turnwise.tests.store.making import call, create_run, group, sqlite_store, trajectory, turn
+from turnwise.tests.store.making import call, create_run, double_consumed, group, sqlite_store, trajectory, turn
 from turnwise.tests.store.postgres import Server
 
 pytestmark = pytest.mark.slow

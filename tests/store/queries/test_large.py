@@ -59,7 +59,7 @@ def test_reads_of_a_million_steps_are_fast(database: Database) -> None:
             with database.read() as conn:
                 page = list_trajectories(conn, limit=50, after=after, **arguments)
             times.append(time.perf_counter() - begun)
-            after = page[-1]["id"] if page else None
+            after = page[-1].id if page else None
         slowest[str(arguments)] = sorted(times)[-2]
     begun = time.perf_counter()
     assert len(load_trajectory(database, f"t{groups // 2:06d}-3").steps) == TURNS

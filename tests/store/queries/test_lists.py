@@ -17,6 +17,7 @@ from turnwise.store.queries import (
     accounting,
     failed_for_good,
     final_observation,
+    find_run,
     group_counts,
     group_of,
     list_groups,
@@ -24,8 +25,6 @@ from turnwise.store.queries import (
     list_trajectories,
     load_groups,
     load_trajectory,
-    run_row,
-    run_uid,
 )
 from turnwise.store.schema import blob, step
 from turnwise.store.schema import trajectory as trajectory_table
@@ -65,8 +64,8 @@ def test_every_trajectory_is_accounted_for(database: Database) -> None:
             "filtered": 1,
             "open": 1,
         }
-        assert [row["id"] for row in list_groups(conn, run="r", state="open")] == ["o"]
-        assert [row["id"] for row in list_runs(conn, status="running")] == ["r"]
+        assert [row.id for row in list_groups(conn, run="r", state="open")] == ["o"]
+        assert [row.id for row in list_runs(conn, status="running")] == ["r"]
         found = group_of(conn, "o-1")
     assert (found.task, found.horizon) == (task(), HORIZON)
 
@@ -77,7 +76,7 @@ def test_a_failure_with_a_successful_retry_is_not_counted(database: Database) ->
         assert failed_for_good(conn, "r") == []
     play(database, "o-3", "o", member=2, status=Status.TIMEOUT)
     with database.read() as conn:
-        assert [(row["id"], row["status"]) for row in failed_for_good(conn, "r")] == [("o-3", "timeout")]
+        assert [(row.id, row.status) for row in failed_for_good(conn, "r")] == [("o-3", "timeout")]
 
 
 @pytest.mark.parametrize("sort", ["created_at", "reward", "n_steps"])
@@ -86,11 +85,11 @@ def test_pages_hold_every_row_once(database: Database, sort: str, descending: bo
     fill(database)
     seen: list[str] = []
     with database.read() as conn:
-        whole = [row["id"] for row in list_trajectories(conn, run="r", sort=sort, descending=descending)]
+        whole = [row.id for row in list_trajectories(conn, run="r", sort=sort, descending=descending)]
         while page := list_trajectories(
             conn, run="r", sort=sort, descending=descending, limit=2, after=seen[-1] if seen else None
         ):
-            seen += [row["id"] for row in page]
+            seen += [row.id for row in page]
     assert seen == whole
     assert set(whole) == {f"{of}-{n}" for of in "gfo" for n in range(2)} | ({"o-2"} if sort == "created_at" else set())
 
@@ -98,8 +97,8 @@ def test_pages_hold_every_row_once(database: Database, sort: str, descending: bo
 def test_filters_narrow(database: Database) -> None:
     fill(database)
     with database.read() as conn:
-        assert {row["id"] for row in list_trajectories(conn, status="env_error")} == {"o-0"}
-        assert {row["id"] for row in list_trajectories(conn, status=["env_error", "running"])} == {"o-0", "o-2"}
+        assert {row.id for row in list_trajectories(conn, status="env_error")} == {"o-0"}
+        assert {row.id for row in list_trajectories(conn, status=["env_error", "running"])} == {"o-0", "o-2"}
         assert len(list_trajectories(conn, env="turnwise/TextSite-v0", purpose="train", success=True)) == 5
         assert list_trajectories(conn, policy="oracle") == []
 
@@ -114,7 +113,7 @@ def test_no_text_becomes_sql(database: Database, text: str) -> None:
     with database.read() as conn:
         assert list_trajectories(conn, run=text, status=text, env=text) == []
         with pytest.raises(NotFound):
-            run_row(conn, f"-{text}")
+            find_run(conn, f"-{text}")
         wrong: list[dict[str, Any]] = [{text + "=1": "x"}, {"sort": text + " "}]
         for arguments in wrong:
             with pytest.raises(StoreError, match=r"there are"):
@@ -196,10 +195,10 @@ def test_a_run_keeps_its_uid_and_shares_it_with_no_other(database: Database) -> 
     create_run(database)
     create_run(database, "s")
     with database.read() as conn:
-        uids = [run_uid(conn, name) for name in ("r", "s")]
+        uids = [find_run(conn, name).uid for name in ("r", "s")]
     create_run(database)
     with closing(open_database(database.url)) as again, again.read() as conn:
-        assert [run_uid(conn, name) for name in ("r", "s")] == uids
+        assert [find_run(conn, name).uid for name in ("r", "s")] == uids
         with pytest.raises(NotFound, match="no run t"):
-            run_uid(conn, "t")
+            find_run(conn, "t")
     assert len(set(uids)) == 2

@@ -20,7 +20,7 @@ def test_the_error_names_the_nearest_of_many_ids(database: Database, wanted: str
     with database.transaction() as tx:
         tx.conn.execute(run_table.insert(), rows)
     with database.read() as conn, pytest.raises(NotFound) as refused:
-        queries.run_row(conn, wanted)
+        queries.find_run(conn, wanted)
     assert f"no run {wanted} in the store" in str(refused.value)
     assert (near is None) == ("did you mean" not in str(refused.value))
     assert near is None or near in str(refused.value)
@@ -28,7 +28,7 @@ def test_the_error_names_the_nearest_of_many_ids(database: Database, wanted: str
 
 def test_an_empty_id_is_named_as_such(database: Database) -> None:
     with database.read() as conn, pytest.raises(NotFound, match=r"id of the run is empty; `turnwise runs list` lists"):
-        queries.run_row(conn, "")
+        queries.find_run(conn, "")
 
 
 def test_the_commands_of_each_noun_exist() -> None:

@@ -38,7 +38,7 @@ GROWING = {
 FIRST_PAGES = {"list_trajectories", "list_groups", "newest_demonstrations", "not_found"}
 """Reads of the first rows in the order of an index, which stop at their limit."""
 SORT = "(sorted)"
-WHOLE_RUN = {"double_consumed", "reused_groups", "returns_in"}
+WHOLE_RUN = {"reused_groups", "returns_in"}
 """Reads of every row of one run or reward set, which here has all of the table; SQLite's plans prove their index."""
 HELD = {"uq_lease_held", "ix_lease_run_held"}
 """Partial indexes of the leases that are held now, whose number does not grow."""
@@ -200,11 +200,9 @@ def reads(database: Database) -> dict[str, Callable[[Connection], object]]:
     return {
         "accounting": lambda conn: queries.accounting(conn, run),
         "active_groups": lambda conn: queries.active_groups(conn, run),
-        "batch_items": lambda conn: queries.batch_items(conn, run, 1),
         "batch_metrics": lambda conn: queries.batch_metrics(conn, run),
         "cancelled_groups": lambda conn: queries.cancelled_groups(conn, run),
         "checkpoints": lambda conn: queries.checkpoints(conn, run),
-        "double_consumed": lambda conn: queries.double_consumed(conn, run),
         "failed_for_good": lambda conn: queries.failed_for_good(conn, run),
         "failure_counts": lambda conn: queries.failure_counts(conn, run),
         "final_observation": lambda _: queries.final_observation(database, one),
@@ -225,9 +223,11 @@ def reads(database: Database) -> dict[str, Callable[[Connection], object]]:
         "next_draw": lambda conn: queries.next_draw(conn, run),
         "next_group": lambda conn: queries.next_group(conn, run),
         "next_scoring": lambda conn: queries.next_scoring(conn, run),
-        "run_row": lambda conn: queries.run_row(conn, run),
+        "find_run": lambda conn: queries.find_run(conn, run),
+        "driven_run": lambda _: queries.driven_run(database, run),
+        "list_driven_runs": lambda _: queries.list_driven_runs(database, limit=3),
+        "run_details": lambda _: queries.run_details(database, run),
         "run_totals": lambda conn: queries.run_totals(conn, run),
-        "run_uid": lambda conn: queries.run_uid(conn, run),
         "rewards_of": lambda conn: queries.rewards_of(conn, [one]),
         "scored_from": lambda conn: queries.scored_from(conn, run, 2),
         "status_counts": lambda conn: queries.status_counts(conn, run),
@@ -266,11 +266,11 @@ TRAJECTORY_FILTERS: list[dict[str, Any]] = [
 GROUP_FILTERS: list[dict[str, Any]] = [{"run": "r"}, {"run": "r", "state": "ready"}, {"run": "r", "task": "task-1"}]
 
 
-def _pages(conn: Connection, query: Callable[..., list[dict[str, Any]]], filters: list[dict[str, Any]]) -> None:
+def _pages(conn: Connection, query: Callable[..., list[Any]], filters: list[dict[str, Any]]) -> None:
     for one in filters:
         page = query(conn, limit=3, **one)
         if page:
-            query(conn, limit=3, after=page[-1]["id"], **one)
+            query(conn, limit=3, after=page[-1].id, **one)
 
 
 def _summaries(conn: Connection, run: str) -> None:

@@ -39,8 +39,8 @@ def test_a_failed_episode_is_never_selected_as_a_success(database: Database) -> 
     with database.transaction() as tx:
         tx.conn.execute(update(trajectory).values(source="expert"))
     with database.read() as conn:
-        assert [row["id"] for row in list_trajectories(conn, success=True)] == ["g-2"]
-        assert sorted(row["id"] for row in list_trajectories(conn, success=False)) == ["g-0", "g-3"]
+        assert [row.id for row in list_trajectories(conn, success=True)] == ["g-2"]
+        assert sorted(row.id for row in list_trajectories(conn, success=False)) == ["g-0", "g-3"]
         assert newest_demonstrations(conn, limit=9) == ["g-2"]
     with database.transaction() as tx:
         tx.conn.execute(update(trajectory).where(trajectory.c.id == "g-2").values(reward=0.4))

@@ -7,7 +7,7 @@ from turnwise.records import GroupState, Status
 from turnwise.store.database import Database
 from turnwise.store.errors import StepCorrupt
 from turnwise.store.maintenance.integrity import check_store
-from turnwise.store.queries import list_groups, list_metrics, list_trajectories, load_trajectory, run_row
+from turnwise.store.queries import find_run, list_groups, list_metrics, list_trajectories, load_trajectory
 from turnwise.tests.store.making import call, group, play, start, trajectory
 
 
@@ -23,9 +23,9 @@ def test_any_text_of_an_error_or_a_reason_round_trips(database: Database) -> Non
     call(database, "close_group", group="g", state=GroupState.FAILED, reason=why)
     call(database, "finish_run", run="r", status="failed", error=why)
     with database.read() as conn:
-        assert (run_row(conn, "r")["status"], run_row(conn, "r")["error"]) == ("failed", why)
-        assert [row["reason"] for row in list_groups(conn, run="r")] == [why]
-        assert [row["error"] for row in list_trajectories(conn, run="r")] == [why, why]
+        assert (find_run(conn, "r").status, find_run(conn, "r").error) == ("failed", why)
+        assert [row.reason for row in list_groups(conn, run="r")] == [why]
+        assert [row.error for row in list_trajectories(conn, run="r")] == [why, why]
     assert load_trajectory(database, "g-0").error == why
 
 

@@ -11,10 +11,10 @@ import pytest
 from sqlalchemy import func, select
 from turnwise.store import operations
 from turnwise.store.database import Database, open_database
-from turnwise.store.queries import double_consumed, versions
+from turnwise.store.queries import versions
 from turnwise.store.schema import batch_group, batch_item, step, train_batch
 from turnwise.store.writing.commit_queue import CommitQueue
-from turnwise.tests.store.making import group, items, play_group, start, states, turn
+from turnwise.tests.store.making import double_consumed, group, items, play_group, start, states, turn
 from turnwise.tests.store.making import trajectory as new_trajectory
 from turnwise.tests.store.postgres import Server
 

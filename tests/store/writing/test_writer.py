@@ -16,7 +16,7 @@ from turnwise.store.content.blobs import INLINE_BYTES, digest
 from turnwise.store.content.rows import rows_of
 from turnwise.store.database import Database, open_database
 from turnwise.store.errors import Fenced, NotFound, StoreConflict, StoreError, StoreFull, StoreUnavailable
-from turnwise.store.queries import load_trajectory, run_row
+from turnwise.store.queries import find_run, load_trajectory
 from turnwise.store.schema import step
 from turnwise.store.writing.commit_queue import CommitQueue, TimedWrite
 from turnwise.tests.store.making import create_run, group, items, play_group, records, trajectory, turn
@@ -100,7 +100,7 @@ def test_a_call_is_answered_as_a_whole_in_the_order_of_its_writes(
     assert [one.committed for one in answers] == [True, False, True, False]
     assert [type(one.value) for one in answers[1::2]] == [NotFound, StoreUnavailable]
     with database.read() as conn:
-        assert not run_row(conn, "r")["stop_requested"]
+        assert not find_run(conn, "r").stop_requested
     writer.close()
 
 
@@ -118,7 +118,7 @@ def test_a_cancelled_call_is_not_begun(impatient: Database) -> None:
     writer.close()
     assert len(commits) == 1
     with impatient.read() as conn:
-        assert run_row(conn, "r")["stop_requested"] is False
+        assert find_run(conn, "r").stop_requested is False
 
 
 def test_images_are_stored_with_the_step_that_shows_them(database: Database, writer: CommitQueue) -> None:
@@ -144,7 +144,7 @@ def test_a_closed_writer_has_committed_its_queue_and_rejects_writes(database: Da
     assert future.done()
     assert time.monotonic() - begun < 5
     with database.read() as conn:
-        assert run_row(conn, "r")["stop_requested"] is True
+        assert find_run(conn, "r").stop_requested is True
     with pytest.raises(StoreError, match="closed"):
         writer.submit(operations.request_stop.bind(run="r"))
 
@@ -280,7 +280,7 @@ def test_a_write_past_its_deadline_is_not_begun(impatient: Database) -> None:
             late.result(10)
     patient.result(10)
     with impatient.read() as conn:
-        assert run_row(conn, "r")["stop_requested"] is False
+        assert find_run(conn, "r").stop_requested is False
     writer.close()
 
 

@@ -37,7 +37,7 @@ def test_a_file_per_slot_trains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     async def scenario(stage: Stage) -> UpdateResult:
         result = await updated(stage, config, algorithms, tmp_path / "model")
         with stage.database.read() as conn:
-            consumed = [row["trajectory_id"] for row in queries.batch_items(conn, "r", 1)]
+            consumed = [row.trajectory for row in queries.load_update(conn, "r", 1).members]
             rewards = queries.rewards_of(conn, consumed)
             scores = [rewards[one] for one in consumed if one in rewards]
         assert len(consumed) == len(scores) == 6, "members of each group, by the group size"

@@ -98,12 +98,12 @@ async def next_update(stage: Stage, step: UpdateStep) -> UpdateResult | None:
 def items(stage: Stage, update: int) -> dict[str, bool]:
     """Return the trajectories of an update, and whether each was fresh."""
     with stage.database.read() as conn:
-        return {one["trajectory_id"]: one["fresh"] for one in queries.batch_items(conn, "r", update)}
+        return {one.trajectory: one.fresh for one in queries.load_update(conn, "r", update).members}
 
 
 def states(stage: Stage) -> dict[str, str]:
     with stage.database.read() as conn:
-        return {one["id"]: one["state"] for one in queries.list_groups(conn)}
+        return {one.id: one.state for one in queries.list_groups(conn)}
 
 
 def test_reuse_is_recorded_and_consumes_nothing(tmp_path: Path) -> None:
@@ -173,7 +173,7 @@ def test_a_trajectory_that_is_fresh_and_reused_in_one_batch_is_recorded_as_fresh
         assert items(stage, 1) == {"g0-0": True, "g0-1": True, "g1-1": True}
         assert states(stage) == {"g0": "consumed", "g1": "consumed"}
         with stage.database.read() as conn:
-            trained = {one["trajectory_id"]: one["tokens_trained"] for one in queries.batch_items(conn, "r", 1)}
+            trained = {one.trajectory: one.tokens_trained for one in queries.load_update(conn, "r", 1).members}
         assert trained["g0-0"] == 2 * trained["g0-1"]
 
     on_stage(tmp_path, scenario)

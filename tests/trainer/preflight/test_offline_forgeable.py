@@ -72,7 +72,7 @@ def test_stored_episodes_with_hidden_tests_are_refused(
     with pytest.raises(Refused, match=r"task add of .*hidden `tests/`.*forge"):
         train(config, store_url=f"sqlite:///{tmp_path}/turnwise.db")
     with database.read() as conn:
-        assert [row["id"] for row in queries.list_runs(conn)] == ["r"]
+        assert [row.id for row in queries.list_runs(conn)] == ["r"]
 
 
 def test_trusted_tasks_and_other_environments_are_accepted(store: Callable[..., Database], tmp_path: Path) -> None:

@@ -112,8 +112,8 @@ def test_a_run_ends_before_its_warm_up_and_its_first_episode(tmp_path: Path) -> 
     database = open_database(store)
     with database.read() as conn:
         (run,) = queries.list_runs(conn)
-        assert run["status"] == "failed"
-        assert "reads text only" in run["error"]
+        assert run.status == "failed"
+        assert "reads text only" in run.error
         assert queries.list_trajectories(conn) == []
         assert queries.versions(conn, "blind") == {}
     database.close()

@@ -1,5 +1,8 @@
 """The name of a run decides whether a command begins, resumes or forks it, or is refused."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 from turnwise.trainer.config.loading import parse_config
 from turnwise.trainer.run.identity import RunIdentity, RunRefused, resolve_run
@@ -8,15 +11,15 @@ CONFIG = parse_config({"name": "r", "environments": [{"id": "e"}]})
 OTHER = parse_config({"name": "r", "environments": [{"id": "e"}], "seed": 1})
 
 
-def rows(**status: str):
+def rows(**status: str) -> Any:
     return lambda name: (
-        {
-            "id": name,
-            "status": status[name.replace("-", "_")],
-            "config": CONFIG.resolved(),
-            "config_hash": CONFIG.digest(),
-            "parent_id": None,
-        }
+        SimpleNamespace(
+            id=name,
+            status=status[name.replace("-", "_")],
+            config=CONFIG.resolved(),
+            config_hash=CONFIG.digest(),
+            parent_id=None,
+        )
         if name.replace("-", "_") in status
         else None
     )
@@ -52,9 +55,9 @@ def test_a_fork_is_a_new_run_with_a_parent() -> None:
 
 
 def test_a_fork_is_resumed_by_the_command_that_began_it() -> None:
-    stored = {
-        "r": {"id": "r", "status": "stopped", "config_hash": CONFIG.digest(), "parent_id": None},
-        "r-2": {"id": "r-2", "status": "running", "config_hash": OTHER.digest(), "parent_id": "r"},
+    stored: dict[str, Any] = {
+        "r": SimpleNamespace(id="r", status="stopped", config_hash=CONFIG.digest(), parent_id=None),
+        "r-2": SimpleNamespace(id="r-2", status="running", config_hash=OTHER.digest(), parent_id="r"),
     }
     assert resolve_run(OTHER, stored.get, True) == RunIdentity("r-2", resumes=True, parent="r")
     assert resolve_run(OTHER, stored.get, False) == RunIdentity("r-2", resumes=True, parent="r")

@@ -66,7 +66,7 @@ def database(tmp_path: Path) -> Iterator[Database]:
 def begin(database: Database, of: RunConfig, fork: bool = False, *, saves: bool = True) -> InitialState:
     """Run ``train`` without engines up to the first evaluation, or with ``saves`` up to the first checkpoint."""
     with database.read() as conn:
-        rows = {name: queries.run_row(conn, name) for name in (PARENT, FORK) if exists(database, name)}
+        rows = {name: queries.find_run(conn, name) for name in (PARENT, FORK) if exists(database, name)}
     identity = resolve_run(of, rows.get, fork)
     name = identity.name
     refuse(check(of, identity.command, database=database))
@@ -83,7 +83,7 @@ def begin(database: Database, of: RunConfig, fork: bool = False, *, saves: bool 
 
 def exists(database: Database, name: str) -> bool:
     with database.read() as conn:
-        return any(one["id"] == name for one in queries.list_runs(conn))
+        return any(one.id == name for one in queries.list_runs(conn))
 
 
 async def save(database: Database, of: RunConfig, name: str, initial: InitialState, version: int) -> None:

@@ -86,7 +86,7 @@ def test_each_node_of_a_cluster_has_a_writer(cluster: Any, tmp_path: Path) -> No
 
     asyncio.run(scenario())
     with database.read() as conn:
-        assert [row["id"] for row in list_runs(conn)] == ["r"]
+        assert [row.id for row in list_runs(conn)] == ["r"]
     database.close()
     server.stop()
 

@@ -87,16 +87,15 @@ def retrain(
         TurnwiseError: stored content was altered, a model cannot be loaded, or that of an adapter has other weights.
     """
     with database.read() as conn:
-        row = queries.run_row(conn, run)
+        row = queries.find_run(conn, run)
         history = queries.versions(conn, run)
         numbers = update_numbers(conn, run)
-        uid = queries.run_uid(conn, run)
         sampled_by = sampling_versions(conn, run)
-    if row["kind"] != "train":
-        raise NotRecorded(f"`{run}` is a run of kind {row['kind']}; only a training run can be re-trained")
-    config = parse_config(row["config"])
+    if row.kind != "train":
+        raise NotRecorded(f"`{run}` is a run of kind {row.kind}; only a training run can be re-trained")
+    config = parse_config(row.config)
     algorithms = AlgorithmSet.of(config)
-    start, state = _first_checkpoint(run, history, uid)
+    start, state = _first_checkpoint(run, history, row.uid.hex)
     verify_base(Path(start.checkpoint))
     learner = _learner(config, algorithms, history, Path(start.checkpoint), state)
     streams = Streams(config.seed)

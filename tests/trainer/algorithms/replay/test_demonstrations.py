@@ -61,7 +61,7 @@ async def ready(stage: Stage) -> None:
 
 def states(stage: Stage) -> list[str]:
     with stage.database.read() as conn:
-        return sorted(one["state"] for one in queries.list_groups(conn))
+        return sorted(one.state for one in queries.list_groups(conn))
 
 
 def test_stored_episodes_of_an_oracle_are_cloned(tmp_path: Path) -> None:
@@ -76,8 +76,8 @@ def test_stored_episodes_of_an_oracle_are_cloned(tmp_path: Path) -> None:
         assert set(trained.metrics["tokens_by_source"]) == {"expert"}
         assert trained.metrics["replay_buffer/demonstrations"] == 3
         with stage.database.read() as conn:
-            items = queries.batch_items(conn, "r", 1)
-        assert [one["fresh"] for one in items] == [False, False]
+            items = queries.load_update(conn, "r", 1).members
+        assert [one.fresh for one in items] == [False, False]
         assert states(stage) == ["consumed", "filtered", "filtered", "filtered"]
         assert repeated(stage, step)
 
@@ -109,7 +109,7 @@ def test_demonstrations_of_the_task_share_a_batch_with_its_rollouts(tmp_path: Pa
         assert trained is not None
         assert set(trained.metrics["tokens_by_source"]) == {"policy", "expert"}
         with stage.database.read() as conn:
-            fresh = [one["fresh"] for one in queries.batch_items(conn, "r", 1)]
+            fresh = [one.fresh for one in queries.load_update(conn, "r", 1).members]
         assert sorted(fresh) == [False, True, True]
 
     on_stage(tmp_path, scenario)
