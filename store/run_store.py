@@ -316,7 +316,7 @@ class RunStore:
         await self.client.flush()
 
     async def _read(self, query: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        return await asyncio.to_thread(self._reader.read, query, *args, **kwargs)
+        return await asyncio.to_thread(lambda: self._reader.read(query, *args, **kwargs))
 
 
 def finish_if_running(database: Database, run: str, status: str, error: str, epoch: int | None = None) -> None:

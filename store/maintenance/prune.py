@@ -5,20 +5,18 @@ that pruning hides no alteration. Rows are deleted and inserted again without th
 frees no page of SQLite.
 """
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import BindParameter, Connection, Table, bindparam, delete, insert, select, update
+from sqlalchemy import BindParameter, Connection, Table, bindparam, delete, insert, update
 
-from ..content.digests import content_digest, partial_turn_digest, step_digest
-from ..content.head_digest import GROUP_COLUMNS, head_digest
+from ..content.digests import HEADS, head_digest
+from ..content.turn_rows import TABLES, Row, TurnRows, rows_with, turn_rows
 from ..database import Database
-from ..schema import message_image, partial_turn, rollout_group, step, step_image, task, trajectory
+from ..schema import message_image, partial_turn, step, step_image, trajectory
 from .candidates import Floor, still_prunable
 
-TABLES: tuple[Table, ...] = (step, partial_turn, message_image, step_image)
 CONTENT: Mapping[Table, tuple[str, ...]] = {
     step: ("observation", "observation_blob", "messages", "messages_blob"),
     partial_turn: ("messages", "messages_blob"),
@@ -27,16 +25,7 @@ CONTENT: Mapping[Table, tuple[str, ...]] = {
 """The columns that pruning sets to NULL."""
 
 _AMONG: BindParameter[Any] = bindparam("nos", expanding=True)
-_HEADS = (
-    select(trajectory, *GROUP_COLUMNS)
-    .join(rollout_group, rollout_group.c.no == trajectory.c.group_no)
-    .join(task, task.c.no == rollout_group.c.task_no)
-    .where(trajectory.c.no.in_(_AMONG))
-)
 _PRUNED = update(trajectory).where(trajectory.c.no == bindparam("key"))
-
-Rows = dict[Table, list[dict[str, Any]]]
-"""The rows of one trajectory, by table."""
 
 
 @dataclass(slots=True)
@@ -85,7 +74,7 @@ def delete_turns(database: Database, numbers: Sequence[int], *, dry_run: bool = 
     with database.read() as conn:
         heads, rows = _load(conn, numbers)
     intact = [no for no in _intact(heads, rows, removed) if heads[no]["pruned_at"] is not None]
-    none: dict[int, Rows] = {no: {table: [] for table in TABLES} for no in intact}
+    none = {no: TurnRows({table: [] for table in TABLES}) for no in intact}
     if not dry_run:
         with database.transaction() as tx:
             _replace(tx.conn, none)
@@ -97,54 +86,25 @@ def delete_turns(database: Database, numbers: Sequence[int], *, dry_run: bool = 
     return removed
 
 
-def _load(conn: Connection, numbers: Sequence[int]) -> tuple[dict[int, dict[str, Any]], dict[int, Rows]]:
+def _load(conn: Connection, numbers: Sequence[int]) -> tuple[dict[int, Row], dict[int, TurnRows]]:
     """Return the heads, with the columns that their digests cover, and the rows of trajectories."""
-    arguments = {"nos": list(numbers)}
-    heads = {row["no"]: dict(row) for row in conn.execute(_HEADS, arguments).mappings()}
-    rows: dict[int, Rows] = {no: {table: [] for table in TABLES} for no in heads}
-    for table in TABLES:
-        which = select(table).where(table.c.trajectory_no.in_(_AMONG)).order_by(*table.primary_key)
-        for row in conn.execute(which, arguments).mappings():
-            rows[row["trajectory_no"]][table].append(dict(row))
-    return heads, rows
+    heads = {row["no"]: row for row in rows_with(conn, HEADS, trajectory.c.no, numbers)}
+    return heads, turn_rows(conn, heads)
 
 
-def _intact(heads: Mapping[int, dict[str, Any]], rows: Mapping[int, Rows], removed: Removed) -> list[int]:
+def _intact(heads: Mapping[int, Row], rows: Mapping[int, TurnRows], removed: Removed) -> list[int]:
     """Return the trajectories whose rows have their digests; add the ids of the others to ``removed``."""
     intact = []
     for no, head in heads.items():
-        stored, computed = rows[no], _with_digests(rows[no])
-        if (
-            head["digest"] == head_digest(head)
-            and head["content_digest"] == _content_digest(stored)
-            and stored[step] == computed[step]
-            and stored[partial_turn] == computed[partial_turn]
-        ):
+        digests = (head_digest(head), rows[no].content_digest())
+        if digests == (head["digest"], head["content_digest"]) and not any(rows[no].altered()):
             intact.append(no)
         else:
             removed.altered.append(head["id"])
     return intact
 
 
-def _with_digests(rows: Rows) -> Rows:
-    """Return the rows, each with the digest of its columns and images."""
-    shown: dict[int, list[dict[str, Any]]] = defaultdict(list)
-    for image in rows[step_image]:
-        shown[image["step_idx"]].append(image)
-    return rows | {
-        step: [row | {"digest": step_digest(row, shown[row["idx"]])} for row in rows[step]],
-        partial_turn: [row | {"digest": partial_turn_digest(row)} for row in rows[partial_turn]],
-    }
-
-
-def _content_digest(rows: Rows) -> str:
-    """Return the content digest of rows that have their digests."""
-    steps, partial = ({row["idx"]: row["digest"] for row in rows[table]} for table in (step, partial_turn))
-    last = [row["blob_hash"] for row in rows[step_image] if row["step_idx"] == len(steps)]
-    return content_digest(steps, partial, rows[message_image], last)
-
-
-def _without_content(rows: Rows, screenshot_interval: int) -> Rows:
+def _without_content(rows: TurnRows, screenshot_interval: int) -> TurnRows:
     """Return the rows without their content; with an interval, the images of some turns and of the end stay."""
     end = len(rows[step])
     kept = [
@@ -152,17 +112,11 @@ def _without_content(rows: Rows, screenshot_interval: int) -> Rows:
         for row in rows[step_image]
         if screenshot_interval > 0 and (row["step_idx"] == end or row["step_idx"] % screenshot_interval == 0)
     ]
-    return _with_digests(
-        {
-            step: [row | dict.fromkeys(CONTENT[step]) for row in rows[step]],
-            partial_turn: [row | dict.fromkeys(CONTENT[partial_turn]) for row in rows[partial_turn]],
-            message_image: [],
-            step_image: kept,
-        }
-    )
+    bare = {table: [row | dict.fromkeys(CONTENT[table]) for row in rows[table]] for table in (step, partial_turn)}
+    return TurnRows({**bare, message_image: [], step_image: kept}).sealed()
 
 
-def _replace(conn: Connection, left: Mapping[int, Rows]) -> None:
+def _replace(conn: Connection, left: Mapping[int, TurnRows]) -> None:
     """Replace the rows of each trajectory by those that are left of them."""
     if not left:
         return
@@ -172,11 +126,11 @@ def _replace(conn: Connection, left: Mapping[int, Rows]) -> None:
             conn.execute(insert(table), rows)
 
 
-def _seal(conn: Connection, heads: Mapping[int, dict[str, Any]], left: Mapping[int, Rows], **columns: object) -> None:
+def _seal(conn: Connection, heads: Mapping[int, Row], left: Mapping[int, TurnRows], **columns: object) -> None:
     """Write the heads without their content, with the digests of what is left."""
     updates = []
     for no, head in heads.items():
-        content = _content_digest(left[no])
+        content = left[no].content_digest()
         digest = head_digest(head | {"content_digest": content} | columns)
         bare = {name: head[name] for name in CONTENT[trajectory]}
         updates.append({"key": no, **bare, **columns, "content_digest": content, "digest": digest})
@@ -184,7 +138,7 @@ def _seal(conn: Connection, heads: Mapping[int, dict[str, Any]], left: Mapping[i
         conn.execute(_PRUNED, updates)
 
 
-def _size(rows: Rows, head: Mapping[str, Any]) -> int:
+def _size(rows: TurnRows, head: Mapping[str, Any]) -> int:
     """Return the bytes of the content in the rows themselves."""
     values = [
         row.get(name) for table, names in CONTENT.items() if table in rows for row in rows[table] for name in names
@@ -194,7 +148,7 @@ def _size(rows: Rows, head: Mapping[str, Any]) -> int:
     return sum(len(value) for value in values if value is not None) + 50 * images
 
 
-def _names(rows: Rows, head: Mapping[str, Any]) -> set[str]:
+def _names(rows: TurnRows, head: Mapping[str, Any]) -> set[str]:
     """Return the names of the blobs that the rows refer to."""
     return {
         value

@@ -9,9 +9,9 @@ from sqlalchemy import Connection, func, select
 
 from ...records import EndedBy, Status
 from ..content.blobs import NewBlob
-from ..content.head_digest import BEGUN, head_digest, stored_circumstances, stored_time
+from ..content.digests import BEGUN, head_digest, stored_circumstances, stored_time
 from ..content.rows import INLINE_TEXT, text_blob
-from ..content.stored_turns import stored_tally
+from ..content.turn_rows import turn_rows
 from ..content.written import Tally
 from ..errors import NotFound, StoreConflict
 from ..schema import Lookup, insert_once, partial_turn, rollout_group, step, step_image
@@ -210,7 +210,7 @@ def _tally(tx: Transaction, no: int, end: Ending, rows: tuple[int, int]) -> Tall
     """
     tally = end.tally
     if tally is None:
-        return stored_tally(tx.conn, tx.blobs, no, [new.hash for new in end.final_images])
+        return turn_rows(tx.conn, [no])[no].tally(tx.conn, tx.blobs, [new.hash for new in end.final_images])
     _check_whole(end.trajectory, "steps", tally.n_steps, rows[0])
     _check_whole(end.trajectory, "partial turns", tally.n_partial, rows[1])
     return tally

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, select
 from sqlalchemy.exc import IntegrityError
 
 from ...records import GroupState, Status, Trajectory
-from ..content.head_digest import BEGUN, RUNNING_HEAD, head_digest, stored_circumstances
+from ..content.digests import BEGUN, RUNNING_HEAD, head_digest, stored_circumstances
 from ..errors import Fenced, NotFound, StoreConflict
 from ..schema import Lookup, no_of, rollout_group, task
 from ..schema import trajectory as trajectory_table

@@ -1,35 +1,29 @@
 """From rows to records: whole trajectories and groups. Every row and content is compared with its digest."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
-from typing import Any, TypeAlias
+from typing import Any
 
-from sqlalchemy import Connection, bindparam, select
+from sqlalchemy import Connection, select
 
 from ...records import Group, GroupState, Horizon, Message, Purpose, Source, Status, Step, Task, Trajectory
-from ..content.head_digest import GROUP_COLUMNS
-from ..content.stored_turns import messages_of
+from ..content.digests import HEADS as HEADS_WITH_GROUPS
+from ..content.turn_rows import Row, TurnRows, messages_of, rows_with, turn_rows
 from ..database import Database
 from ..errors import BlobCorrupt, NotFound, Pruned, StepCorrupt
-from ..schema import message_image, partial_turn, rollout_group, run, step, step_image, task, trajectory
+from ..schema import message_image, rollout_group, run, step, step_image, task, trajectory
 from ..schema.types import unescape
 from .nearest import not_found
 from .verification import verify_content, verify_rows
 
-_Row: TypeAlias = dict[str, Any]
-"""A row by column name: its columns are read often, and a dict answers faster than SQLAlchemy's mapping."""
-_CHUNK = 500
 _parent = trajectory.alias("parent")
 HEADS = (
-    select(trajectory, *GROUP_COLUMNS, run.c.id.label("run_id"), _parent.c.id.label("parent_id"))
+    HEADS_WITH_GROUPS.add_columns(run.c.id.label("run_id"), _parent.c.id.label("parent_id"))
     .join(run, run.c.no == trajectory.c.run_no)
-    .join(rollout_group, rollout_group.c.no == trajectory.c.group_no)
-    .join(task, task.c.no == rollout_group.c.task_no)
     .join(_parent, _parent.c.no == trajectory.c.branched_from, isouter=True)
 )
-"""Trajectories with the columns of their group that their head digest covers."""
 _GROUPS = (
     select(
         rollout_group,
@@ -52,7 +46,7 @@ def load_trajectory(database: Database, trajectory_id: str, *, verify: bool = Tr
         BlobMissing: content is missing.
     """
     with database.read() as conn:
-        rows = _rows(conn, HEADS, trajectory.c.id, [trajectory_id])
+        rows = rows_with(conn, HEADS, trajectory.c.id, [trajectory_id])
         if not rows:
             raise not_found(conn, trajectory, "trajectory", trajectory_id)
         if verify:
@@ -70,7 +64,7 @@ def load_trajectories(database: Database, trajectories: Sequence[str], *, texts:
         BlobMissing: content is missing.
     """
     with database.read() as conn:
-        rows = _rows(conn, HEADS, trajectory.c.id, trajectories)
+        rows = rows_with(conn, HEADS, trajectory.c.id, trajectories)
         found = {one.id: one for one in _fill(database, conn, rows, texts=texts, verify=True)}
     if missing := [name for name in trajectories if name not in found]:
         raise NotFound(f"no trajectory {missing[0]} in the store")
@@ -90,8 +84,8 @@ def load_groups(database: Database, groups: Sequence[str], *, texts: bool = Fals
     """
     with database.read() as conn:
         heads = {group.id: group for group in load_group_heads(conn, groups)}
-        latest: dict[tuple[str, int], _Row] = {}
-        for row in sorted(_rows(conn, HEADS, rollout_group.c.id, groups), key=lambda row: row["attempt"]):
+        latest: dict[tuple[str, int], Row] = {}
+        for row in sorted(rows_with(conn, HEADS, rollout_group.c.id, groups), key=lambda row: row["attempt"]):
             latest[row["group_id"], row["member"]] = row
         members: dict[str, list[Trajectory]] = defaultdict(list)
         for full in _fill(database, conn, [latest[key] for key in sorted(latest)], texts=texts, verify=True):
@@ -101,7 +95,7 @@ def load_groups(database: Database, groups: Sequence[str], *, texts: bool = Fals
 
 def load_group_heads(conn: Connection, groups: Sequence[str]) -> list[Group]:
     """Return groups in the given order, without their trajectories. Raises NotFound."""
-    found = {row["id"]: _group(row) for row in _rows(conn, _GROUPS, rollout_group.c.id, groups)}
+    found = {row["id"]: _group(row) for row in rows_with(conn, _GROUPS, rollout_group.c.id, groups)}
     if missing := [group for group in groups if group not in found]:
         raise NotFound(f"no group {missing[0]} in the store")
     return [found[group] for group in groups]
@@ -144,56 +138,35 @@ def _final_text(database: Database, conn: Connection, row: Mapping[Any, Any]) ->
         raise StepCorrupt(f"trajectory {row['id']}, the final observation: {error}", row["n_steps"]) from error
 
 
-def _rows(conn: Connection, statement: Any, column: Any, keys: Iterable[Any]) -> list[_Row]:
-    wanted = sorted(set(keys))
-    which = statement.where(column.in_(bindparam("keys", expanding=True)))
-    found: list[_Row] = []
-    for start in range(0, len(wanted), _CHUNK):
-        result = conn.execute(which, {"keys": wanted[start : start + _CHUNK]})
-        names = list(result.keys())
-        found.extend(dict(zip(names, row, strict=True)) for row in result)
-    return found
-
-
-def _content_rows(conn: Connection, table: Any, trajectories: Sequence[int]) -> dict[int, list[_Row]]:
-    """Return the rows of each trajectory (``no``), in the order of the primary key."""
-    found: dict[int, list[_Row]] = defaultdict(list)
-    for row in _rows(conn, select(table).order_by(*table.primary_key), table.c.trajectory_no, trajectories):
-        found[row["trajectory_no"]].append(row)
-    return found
-
-
-def _fill(
-    database: Database, conn: Connection, heads: Sequence[_Row], *, texts: bool, verify: bool
-) -> list[Trajectory]:
+def _fill(database: Database, conn: Connection, heads: Sequence[Row], *, texts: bool, verify: bool) -> list[Trajectory]:
     """Return trajectories with their content. Raises Pruned, StepCorrupt, BlobMissing."""
-    nos = [head["no"] for head in heads]
-    steps, partial = _content_rows(conn, step, nos), _content_rows(conn, partial_turn, nos)
-    step_images, message_images = _content_rows(conn, step_image, nos), _content_rows(conn, message_image, nos)
+    rows = turn_rows(conn, (head["no"] for head in heads))
     for head in heads:
         _check_whole(head)
-    columns = [("messages_blob", steps), ("messages_blob", partial), *([("observation_blob", steps)] if texts else [])]
-    names = {row[name] for name, rows in columns for no in nos for row in rows[no] if row[name] is not None}
-    contents = database.blobs.get_unchecked(conn, names)
-    found = []
-    for head in heads:
-        no = head["no"]
-        if verify:
-            verify_rows(head, steps[no], partial[no], message_images[no], step_images[no])
-            verify_content(head["id"], steps[no], partial[no], contents)
-        of_steps, of_messages = _images(step_images[no], "step_idx"), _images(message_images[no], "message_idx")
-        turns: list[Step] = []
-        said: list[Message] = []
-        for row in steps[no]:
-            added = _messages(head["id"], row, contents, of_messages)
+    columns = ("messages_blob", "observation_blob") if texts else ("messages_blob",)
+    named = (row.get(name) for of in rows.values() for _, row in of.turns for name in columns)
+    contents = database.blobs.get_unchecked(conn, {name for name in named if name is not None})
+    return [_trajectory_of(head, rows[head["no"]], contents, texts=texts, verify=verify) for head in heads]
+
+
+def _trajectory_of(
+    head: Row, rows: TurnRows, contents: Mapping[str, bytes], *, texts: bool, verify: bool
+) -> Trajectory:
+    if verify:
+        verify_rows(head, rows)
+        verify_content(head["id"], rows, contents)
+    of_steps, of_messages = _hashes(rows.images(step_image)), _hashes(rows.images(message_image))
+    turns: list[Step] = []
+    said: list[Message] = []
+    for table, row in rows.turns:
+        added = _messages(head["id"], row, contents, of_messages)
+        said += added
+        if table is step:
             observation = _observation(row, contents) if texts else ""
-            turns.append(_step(row, observation, of_steps[row["idx"]], added[-1].index if added else None))
-            said += added
-        for row in partial[no]:
-            said += _messages(head["id"], row, contents, of_messages)
-        said.sort(key=attrgetter("index"))
-        found.append(_trajectory(head, turns, said, of_steps[len(turns)]))
-    return found
+            images = of_steps.get(row["idx"], [])
+            turns.append(_step(row, observation, images, added[-1].index if added else None))
+    said.sort(key=attrgetter("index"))
+    return _trajectory(head, turns, said, of_steps.get(len(turns), []))
 
 
 def _check_whole(head: Mapping[Any, Any]) -> None:
@@ -205,23 +178,20 @@ def _check_whole(head: Mapping[Any, Any]) -> None:
         )
 
 
-def _images(rows: Sequence[_Row], column: str) -> dict[int, list[str]]:
-    found: dict[int, list[str]] = defaultdict(list)
-    for row in rows:
-        found[row[column]].append(row["blob_hash"])
-    return found
+def _hashes(images: Mapping[int, Sequence[Row]]) -> dict[int, list[str]]:
+    return {idx: [row["blob_hash"] for row in rows] for idx, rows in images.items()}
 
 
 def _text(data: bytes) -> str:
     return unescape(data.decode(errors="replace"))
 
 
-def _observation(row: _Row, contents: Mapping[str, bytes]) -> str:
+def _observation(row: Row, contents: Mapping[str, bytes]) -> str:
     blob = row["observation_blob"]
     return row["observation"] or "" if blob is None else _text(contents[blob])
 
 
-def _step(row: _Row, observation: str, images: Sequence[str], message: int | None) -> Step:
+def _step(row: Row, observation: str, images: Sequence[str], message: int | None) -> Step:
     return Step(
         index=row["idx"],
         observation=observation,
@@ -243,7 +213,7 @@ def _step(row: _Row, observation: str, images: Sequence[str], message: int | Non
     )
 
 
-def _messages(of: str, row: _Row, contents: Mapping[str, bytes], images: Mapping[int, Sequence[str]]) -> list[Message]:
+def _messages(of: str, row: Row, contents: Mapping[str, bytes], images: Mapping[int, Sequence[str]]) -> list[Message]:
     try:
         return messages_of(row, contents, images)
     except StepCorrupt as error:
@@ -251,7 +221,7 @@ def _messages(of: str, row: _Row, contents: Mapping[str, bytes], images: Mapping
 
 
 def _trajectory(
-    row: _Row, steps: Sequence[Step], messages: Sequence[Message], final_images: Sequence[str]
+    row: Row, steps: Sequence[Step], messages: Sequence[Message], final_images: Sequence[str]
 ) -> Trajectory:
     return Trajectory(
         id=row["id"],
@@ -278,7 +248,7 @@ def _trajectory(
     )
 
 
-def _group(row: _Row) -> Group:
+def _group(row: Row) -> Group:
     return Group(
         id=row["id"],
         run=row["run_id"],

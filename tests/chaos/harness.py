@@ -17,7 +17,7 @@ from sqlalchemy import Connection, text
 from turnwise.sandbox.backends.ownership import LABEL, RUN
 from turnwise.store import queries
 from turnwise.store.content.rows import sampled_of
-from turnwise.store.content.stored_turns import messages_of
+from turnwise.store.content.turn_rows import messages_of
 from turnwise.store.database import open_database
 from turnwise.store.errors import StoreError
 from turnwise.store.maintenance.integrity import check_store

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from sqlalchemy import Connection, select
 from turnwise.records import Source
-from turnwise.store.content.stored_turns import messages_of
+from turnwise.store.content.turn_rows import messages_of
 from turnwise.store.schema import step, train_batch
 
 

@@ -16,7 +16,6 @@ from dataclasses import asdict, replace
 from functools import partial
 from importlib import import_module
 from time import monotonic
-from typing import Any
 
 from sqlalchemy import Connection
 

@@ -3,54 +3,20 @@
 from collections.abc import Iterator
 from typing import Any
 
-from sqlalchemy import (
-    BindParameter,
-    Column,
-    Connection,
-    Row,
-    Table,
-    bindparam,
-    func,
-    inspect,
-    select,
-)
+from sqlalchemy import Column, Connection, Table, func, inspect, select
 
-from ....records import Status
 from ...content.blob_root import BLOB_ROOT, RUNS, SEARCH_INDEX, STORE_ID, setting
 from ...content.blobs import IN_FOLDER
 from ...content.seals import COUNTED
-from ...schema import blob, reward, reward_set, rollout_group, run, step, store_setting, trajectory
-from .finding import Finding, Progress, findings, key_columns, name_of
+from ...schema import blob, reward, reward_set, rollout_group, run, store_setting, trajectory
+from .finding import Finding, Progress, findings, key_columns
 
-_CHUNK = 500
-_AMONG: BindParameter[Any] = bindparam("nos", expanding=True)
-_HEADS = (
-    select(*key_columns(trajectory), trajectory.c.n_steps, trajectory.c.pruned_at)
-    .where(trajectory.c.no > bindparam("after"), trajectory.c.status != Status.RUNNING.value)
-    .order_by(trajectory.c.no)
-    .limit(_CHUNK)
-)
 _INDEXED = f"SELECT count(*) FROM {SEARCH_INDEX}"  # noqa: S608
-_STEPS = (
-    select(step.c.trajectory_no, func.count().label("rows"), func.max(step.c.idx).label("last"))
-    .where(step.c.trajectory_no.in_(_AMONG))
-    .group_by(step.c.trajectory_no)
-)
 
 
 def check_counts(conn: Connection, progress: Progress) -> Iterator[Finding]:
-    """Yield a finding per count of an ended trajectory, and per number of trajectories of a closed group, that differs
-    from the rows.
-    """
-    total = conn.execute(select(func.max(trajectory.c.no))).scalar_one() or 0
-    after = 0
-    while heads := conn.execute(_HEADS, {"after": after}).all():
-        progress("counts", after, total)
-        after = heads[-1].no
-        nos = {"nos": [head.no for head in heads]}
-        steps = {row.trajectory_no: row for row in conn.execute(_STEPS, nos)}
-        for head in heads:
-            yield from _of_trajectory(head, steps.get(head.no))
+    """Yield a finding per number of rows that a group, a run, a reward set or the store has in a column."""
+    progress("counts", 0, 0)
     yield from _of_groups(conn)
     for table, column in COUNTED.items():
         yield from _of_rows(conn, table, table.c.run_no, column)
@@ -80,18 +46,6 @@ def _of_settings(conn: Connection) -> Iterator[Finding]:
     if (stored := setting(conn, RUNS)) not in (None, str(rows)):
         problem = f"is {stored}, but the store has {rows} runs: one was added or deleted"
         yield Finding(store_setting.name, f"name={RUNS}", "value", problem)
-
-
-def _of_trajectory(head: Any, turns: Row[Any] | None) -> Iterator[Finding]:
-    count = turns.rows if turns else 0
-    if head.pruned_at is not None and not count:
-        return
-    if head.n_steps != count:
-        problem = f"is {head.n_steps}, but the rows have {count}"
-        yield Finding(trajectory.name, name_of(head, trajectory), "n_steps", problem)
-    if turns is not None and count != turns.last + 1:
-        problem = f"ends at {turns.last}, but the trajectory has {count} rows: one is missing"
-        yield Finding(step.name, f"trajectory_no={head.no}", "idx", problem)
 
 
 def _of_groups(conn: Connection) -> Iterator[Finding]:

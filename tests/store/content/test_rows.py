@@ -6,7 +6,7 @@ from math import nan
 import pytest
 from turnwise.records import NO_VERSION, Status
 from turnwise.store.content.rows import INLINE_MESSAGES_BYTES, PARTIAL_TURN, STEP, Rows, rows_of
-from turnwise.store.content.stored_turns import messages_of, stored_tally
+from turnwise.store.content.turn_rows import messages_of, turn_rows
 from turnwise.store.content.written import Written
 from turnwise.store.database import Database
 from turnwise.store.errors import StepCorrupt
@@ -54,7 +54,7 @@ def test_the_store_and_the_player_count_the_same(database: Database) -> None:
         written.add(rows)
         call(database, "append", trajectory="t", rows=rows)
     with database.read() as conn:
-        assert stored_tally(conn, database.blobs, 1, []) == written.tally()
+        assert turn_rows(conn, [1])[1].tally(conn, database.blobs, []) == written.tally()
     call(database, "finish_trajectory", trajectory="t", status=Status.POLICY_ERROR, tally=written.tally())
     stored = load_trajectory(database, "t")
     assert [one.message for one in stored.steps] == [None, 1]

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
-from sqlalchemy import Connection, RowMapping, and_, func, select
+from sqlalchemy import Connection, and_, func, select
 from turnwise.records import SCORED_STATUSES, GroupState, Status
 from turnwise.store.content.rows import Rows, sampled_of
-from turnwise.store.content.stored_turns import messages_of
+from turnwise.store.content.turn_rows import messages_of, turn_rows
 from turnwise.store.content.written import Written
 from turnwise.store.database import Database, open_database
 from turnwise.store.errors import Fenced, NotFound, StoreError
@@ -27,12 +27,9 @@ from turnwise.store.schema import (
     batch_group,
     batch_item,
     lease,
-    message_image,
-    partial_turn,
     policy_version,
     rollout_group,
     step,
-    step_image,
 )
 from turnwise.store.schema import trajectory as trajectory_table
 from turnwise.tests.store.making import call, group, sqlite_store, trajectory, turn
@@ -307,17 +304,13 @@ class Machine(RuleBasedStateMachine):
 
 def check_trajectories(conn: Connection) -> None:
     """Check that one writer wrote each trajectory, that it ended with its group, and that its rows are unaltered."""
-    content: list[dict[int, list[RowMapping]]] = []
-    for table in (step, partial_turn, message_image, step_image):
-        found: dict[int, list[RowMapping]] = {}
-        for row in conn.execute(select(table).order_by(*table.primary_key)).mappings():
-            found.setdefault(row["trajectory_no"], []).append(row)
-        content.append(found)
-    for head in conn.execute(HEADS.add_columns(rollout_group.c.state)).mappings():
-        rows = [found.get(head["no"], []) for found in content]
-        steps, partial = rows[:2]
+    heads = conn.execute(HEADS.add_columns(rollout_group.c.state)).mappings().all()
+    content = turn_rows(conn, [head["no"] for head in heads])
+    for head in heads:
+        rows = content[head["no"]]
+        steps = rows[step]
         assert all(row["observation"].startswith(f"{head['writer']}: ") for row in steps), "rows of two writers"
-        verify_rows(head, steps, partial, rows[2], rows[3])
+        verify_rows(head, rows)
         if head["status"] == Status.RUNNING.value:
             assert head["state"] == GroupState.OPEN.value, f"{head['id']} is running in a closed group"
             continue
