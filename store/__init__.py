@@ -10,5 +10,5 @@ rows as abandoned, and deletes none; only a retention policy removes content.
 * ``run_store`` is the store as one run uses it: typed writes, reads, and the groups between scorer and learner.
 * ``exchange`` exports and imports trajectories. ``maintenance`` checks, prunes, searches and backs up a store.
 
-To add a table, edit ``schema`` and add a migration; a test compares the two.
+To add a table, edit ``schema``; from the first release on, also add a migration, which a test compares with it.
 """

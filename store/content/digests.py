@@ -174,7 +174,7 @@ def head_digest(row: Mapping[Any, Any], circumstances: str | None = None) -> str
 def stored_circumstances(conn: Connection, groups: Collection[int]) -> dict[int, str]:
     """Return the digests of ``GROUP_COLUMNS`` of stored groups, by ``no``."""
     found = {}
-    for no, *values in _CIRCUMSTANCES.run_plain(conn, groups):
+    for no, *values in _CIRCUMSTANCES.run(conn, groups):
         row = dict(zip(_CIRCUMSTANCE_NAMES, values, strict=True))
         row["group_created_at"] = stored_time(row["group_created_at"])
         if isinstance(options := row["task_options"], str):

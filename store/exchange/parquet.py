@@ -6,7 +6,7 @@ and ``images`` are lists of structs; ``messages`` has the token columns (ids, ma
 
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any, BinaryIO
@@ -34,21 +34,22 @@ DECODER_BYTES = 2 * MAX_ROW_BYTES
 _GROUP_COLUMNS = ("size", "purpose", "prompt_prefix", "state")
 
 
-class TrajectoryRows:
-    """Writes a Parquet file with a row per trajectory."""
+class ParquetWriter:
+    """Writes rows of one schema to a Parquet file, in groups."""
 
-    def __init__(self, path: Path) -> None:
-        """Raises MissingPackage: pyarrow is not installed."""
-        self._schema = trajectory_schema()
-        self._writer = arrow().parquet.ParquetWriter(path, self._schema, compression="zstd")
+    def __init__(self, path: Path, schema: Any, row_group: int) -> None:
+        """``row_group`` is the number of rows after which a group ends. Raises MissingPackage."""
+        self._schema = schema
+        self._row_group = row_group
+        self._writer = arrow().parquet.ParquetWriter(path, schema, compression="zstd")
         self._rows: list[dict[str, Any]] = []
-        self._image_bytes = 0
+        self._bytes = 0
 
-    def add(self, episode: Episode) -> None:
-        """Add one row."""
-        self._rows.append(to_row(episode))
-        self._image_bytes += sum(map(len, episode.images.values()))
-        if len(self._rows) >= ROW_GROUP or self._image_bytes >= IMAGE_BYTES:
+    def add_rows(self, rows: Iterable[dict[str, Any]], size: int = 0) -> None:
+        """Add rows; ``size`` is the bytes of their images."""
+        self._rows.extend(rows)
+        self._bytes += size
+        if len(self._rows) >= self._row_group or self._bytes >= IMAGE_BYTES:
             self._flush()
 
     def close(self) -> None:
@@ -59,7 +60,19 @@ class TrajectoryRows:
     def _flush(self) -> None:
         if self._rows:
             self._writer.write_table(arrow().Table.from_pylist(self._rows, schema=self._schema))
-            self._rows, self._image_bytes = [], 0
+            self._rows, self._bytes = [], 0
+
+
+class TrajectoryRows(ParquetWriter):
+    """Writes a Parquet file with a row per trajectory."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises MissingPackage: pyarrow is not installed."""
+        super().__init__(path, trajectory_schema(), ROW_GROUP)
+
+    def add(self, episode: Episode) -> None:
+        """Add one row."""
+        self.add_rows([to_row(episode)], sum(map(len, episode.images.values())))
 
 
 def trajectory_schema() -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 from ...records import Step, Trajectory
 from .columns import Codec, arrow, codec_of, record_columns
 from .episodes import Episode
-from .parquet import FORMAT_KEY
+from .parquet import FORMAT_KEY, ParquetWriter
 
 LAYOUT = b"steps 1"
 ROW_GROUP = 4096
@@ -18,30 +18,16 @@ _TRAJECTORY_COLUMNS = ("run", "group", "member", "attempt", "status", "source", 
 _TOKEN_COLUMNS = ("tokens", "logprobs", "versions")
 
 
-class StepRows:
+class StepRows(ParquetWriter):
     """Writes a Parquet file with a row per step."""
 
     def __init__(self, path: Path) -> None:
         """Raises MissingPackage: pyarrow is not installed."""
-        self._schema = step_schema()
-        self._writer = arrow().parquet.ParquetWriter(path, self._schema, compression="zstd")
-        self._rows: list[dict[str, Any]] = []
+        super().__init__(path, step_schema(), ROW_GROUP)
 
     def add(self, episode: Episode) -> None:
         """Add a row per step of the episode."""
-        self._rows.extend(step_rows(episode))
-        if len(self._rows) >= ROW_GROUP:
-            self._flush()
-
-    def close(self) -> None:
-        """Write the rest and the end of the file."""
-        self._flush()
-        self._writer.close()
-
-    def _flush(self) -> None:
-        if self._rows:
-            self._writer.write_table(arrow().Table.from_pylist(self._rows, schema=self._schema))
-            self._rows = []
+        self.add_rows(step_rows(episode))
 
 
 def step_schema() -> Any:

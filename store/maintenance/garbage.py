@@ -13,14 +13,14 @@ renews that time: ``blob.created_at``, and the file's time of modification.
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from itertools import islice
+from typing import Any, TypeVar
 
 from sqlalchemy import Column, ColumnElement, Connection, and_, bindparam, delete, exists, select
 
 from ..content.folders import BlobFile, Folder
 from ..database import Database
 from ..schema import blob, metadata
-from .chunks import chunked
 
 REFERENCES: tuple[Column[Any], ...] = tuple(
     column
@@ -30,6 +30,7 @@ REFERENCES: tuple[Column[Any], ...] = tuple(
 )
 """Every column that names content."""
 
+T = TypeVar("T")
 _CHUNK = 500
 
 
@@ -140,3 +141,10 @@ def _sweep_files(
 
 def _existing(conn: Connection, names: list[str]) -> set[str]:
     return set(conn.execute(_EXISTING, {"names": names}).scalars())
+
+
+def chunked(values: Iterable[T], size: int) -> Iterator[list[T]]:
+    """Yield the values in lists of at most ``size``, so that a long sequence is never in memory at once."""
+    left = iter(values)
+    while chunk := list(islice(left, size)):
+        yield chunk

@@ -94,7 +94,7 @@ def _finish(tx: Transaction, ends: Sequence[tuple[dict[str, Any], Ending]]) -> N
     if not ends:
         return
     # Another statement: it sees the turns that were committed while the heads were waited for.
-    counts = {row[0]: (row[1], row[2]) for row in _COUNTS.run_plain(tx.conn, [head["no"] for head, _ in ends])}
+    counts = {row[0]: (row[1], row[2]) for row in _COUNTS.run(tx.conn, [head["no"] for head, _ in ends])}
     nos = {head["group_no"] for head, _ in ends}
     groups = stored_circumstances(tx.conn, nos)
     images: list[dict[str, Any]] = []
@@ -218,7 +218,7 @@ def _tally(tx: Transaction, no: int, end: Ending, rows: tuple[int, int]) -> Tall
 
 def _heads(conn: Connection, lookup: Lookup, names: Collection[Any]) -> Iterator[dict[str, Any]]:
     """Yield ``BEGUN`` of trajectories, in the form of the values that a digest covers."""
-    for row in lookup.run_plain(conn, names):
+    for row in lookup.run(conn, names):
         head = dict(zip(BEGUN, row, strict=True))
         uid, deterministic = head["uid"], head["deterministic"]
         head["uid"] = uid if isinstance(uid, str) else uid.hex

@@ -53,7 +53,7 @@ def open_group(tx: Transaction, opens: Sequence[Opening]) -> None:
 
 def _task_numbers(tx: Transaction, tasks: Mapping[str, Task]) -> dict[str, int]:
     """Return ``no`` of tasks by their ids; those that are not stored are inserted."""
-    found = dict(map(tuple, _TASKS.run_plain(tx.conn, tasks)))
+    found = dict(map(tuple, _TASKS.run(tx.conn, tasks)))
     if missing := sorted(tasks.keys() - found.keys()):
         rows = [_task_row(tasks[name]) for name in missing]
         tx.conn.execute(insert_once(tx.conn.dialect.name, task), rows)

@@ -121,7 +121,7 @@ def add_rewards(tx: Transaction, *, reward_set: int, rewards: Sequence[Rewards])
         return
     nos = numbers_of(tx.conn, trajectory, [one.trajectory for one in rewards])
     tx.conn.execute(select(_sets.c.no).where(_sets.c.no == reward_set).with_for_update())
-    stored = {row[0] for row in _STORED.run_plain(tx.conn, nos.values()) if row[1] == reward_set}
+    stored = {row[0] for row in _STORED.run(tx.conn, nos.values()) if row[1] == reward_set}
     tx.conn.execute(_replace_missing(tx), [_row(reward_set, nos[one.trajectory], one) for one in rewards])
     added = _sets.c.n_rewards + len(set(nos.values()) - stored)
     tx.conn.execute(update(_sets).where(_sets.c.no == reward_set).values(n_rewards=added))

@@ -64,7 +64,7 @@ def start_trajectory(tx: Transaction, starts: Sequence[Start]) -> None:
 def _start(tx: Transaction, starts: Sequence[Start]) -> None:
     if not starts:
         return
-    groups = {row.id: row for row in _GROUPS.run_plain(tx.conn, {one.trajectory.group for one in starts})}
+    groups = {row.id: row for row in _GROUPS.run(tx.conn, {one.trajectory.group for one in starts})}
     new = starts
     if len(groups) < len({one.trajectory.group for one in starts}) or any(
         row.state != GroupState.OPEN.value for row in groups.values()
@@ -124,7 +124,7 @@ def _new_row(tx: Transaction, start: Start, group: Any, now: str, circumstances:
 
 def _writers(conn: Connection, starts: Sequence[Start]) -> dict[str, str]:
     """Return the writers of the stored trajectories among ``starts``, by id."""
-    return {row.id: row.writer for row in _WRITERS.run_plain(conn, {one.trajectory.id for one in starts})}
+    return {row.id: row.writer for row in _WRITERS.run(conn, {one.trajectory.id for one in starts})}
 
 
 def _check_writers(starts: Sequence[Start], stored: Mapping[str, str]) -> None:

@@ -71,9 +71,7 @@ def append(tx: Transaction, appends: Sequence[Append]) -> None:
         Fenced: another writer began the trajectory.
         StoreConflict: it has ended, and the store lacks one of these turns.
     """
-    heads: dict[str, Sequence[Any]] = {
-        row[0]: row for row in _HEADS.run_plain(tx.conn, {one.trajectory for one in appends})
-    }
+    heads: dict[str, Sequence[Any]] = {row[0]: row for row in _HEADS.run(tx.conn, {one.trajectory for one in appends})}
     added: dict[BulkInsert, list[tuple[Any, ...]]] = {insert: [] for insert in _INSERTS}
     steps, long_steps, partial, said, shown = added.values()
     for one in appends:

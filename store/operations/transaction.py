@@ -54,7 +54,7 @@ def _numbers(table: Table) -> Lookup:
 def numbers_of(conn: Connection, table: Table, names: Iterable[str]) -> dict[str, int]:
     """Return ``no`` of the rows of ``table`` by their ids ``names``. Raises NotFound."""
     wanted = sorted(set(names))
-    found: dict[str, int] = dict(map(tuple, _numbers(table).run_plain(conn, wanted)))
+    found: dict[str, int] = dict(map(tuple, _numbers(table).run(conn, wanted)))
     if missing := [name for name in wanted if name not in found]:
         raise NotFound(f"no {table.name.removeprefix('rollout_')} {missing[0]} in the store")
     return found

@@ -9,6 +9,7 @@ from sqlalchemy import Connection, Row, and_, false, func, select
 from ..errors import NotFound
 from ..schema import batch_group, batch_item, no_of, policy_version, rollout_group, task, train_batch, trajectory
 from ..schema import run as run_table
+from .lists import columns_of
 from .nearest import not_found
 
 
@@ -129,27 +130,15 @@ def updates_with(conn: Connection, trajectory_id: str) -> list[TrajectoryUse]:
     if number is None:
         raise not_found(conn, trajectory, "trajectory", trajectory_id)
     both = and_(train_batch.c.run_no == batch_item.c.run_no, train_batch.c.version_id == batch_item.c.version_id)
+    others = {"run": run_table.c.id, "update": train_batch.c.update_no, "version": batch_item.c.version_id}
     which = (
-        select(batch_item, run_table.c.id.label("run_id"), train_batch.c.update_no, train_batch.c.created_at)
+        select(*columns_of(TrajectoryUse, batch_item, **others, created_at=train_batch.c.created_at))
         .join(train_batch, both)
         .join(run_table, run_table.c.no == batch_item.c.run_no)
         .where(batch_item.c.trajectory_no == number)
         .order_by(train_batch.c.created_at, batch_item.c.run_no, batch_item.c.version_id)
     )
-    return [
-        TrajectoryUse(
-            run=row.run_id,
-            update=row.update_no,
-            version=row.version_id,
-            abandoned=row.abandoned,
-            fresh=row.fresh,
-            tokens_trained=row.tokens_trained,
-            max_staleness=row.max_staleness,
-            mean_advantage=row.mean_advantage,
-            created_at=row.created_at,
-        )
-        for row in conn.execute(which)
-    ]
+    return [TrajectoryUse(*row) for row in conn.execute(which)]
 
 
 def _groups(conn: Connection, batch: Row[Any]) -> list[BatchGroup]:
@@ -164,33 +153,23 @@ def _groups(conn: Connection, batch: Row[Any]) -> list[BatchGroup]:
 
 
 def _members(conn: Connection, batch: Row[Any]) -> list[BatchMember]:
-    facts = (trajectory.c[name] for name in ("id", "status", "success", "reward", "min_version", "max_version"))
+    others = {name: trajectory.c[name] for name in ("status", "success", "reward", "min_version", "max_version")}
+    others |= {"trajectory": trajectory.c.id, "group": rollout_group.c.id}
+    extras = {"sandbox": trajectory.c.extras, "env_package": trajectory.c.extras}
     which = (
-        select(batch_item, *facts, trajectory.c.extras, rollout_group.c.id.label("group_id"))
+        select(*columns_of(BatchMember, batch_item, **others, **extras))
         .join(trajectory, trajectory.c.no == batch_item.c.trajectory_no)
         .join(rollout_group, rollout_group.c.no == trajectory.c.group_no)
         .where(batch_item.c.run_no == batch.run_no, batch_item.c.version_id == batch.version_id)
         .order_by(batch_item.c.idx)
     )
-    return [
-        BatchMember(
-            trajectory=row.id,
-            group=row.group_id,
-            fresh=row.fresh,
-            tokens_trained=row.tokens_trained,
-            max_staleness=row.max_staleness,
-            mean_advantage=row.mean_advantage,
-            status=row.status,
-            success=row.success,
-            reward=row.reward,
-            min_version=row.min_version,
-            max_version=row.max_version,
-            sandbox=found if isinstance(found := row.extras.get("sandbox"), dict) else None,
-            env_package=str(row.extras.get("env_package", "")),
-            detail=row.detail,
-        )
-        for row in conn.execute(which)
-    ]
+    members = []
+    for row in conn.execute(which):
+        reported = row.sandbox.get("sandbox")
+        own: dict[str, Any] = {"sandbox": reported if isinstance(reported, dict) else None}
+        own["env_package"] = str(row.env_package.get("env_package", ""))
+        members.append(BatchMember(**(row._asdict() | own)))
+    return members
 
 
 def _no_update(conn: Connection, run: str, update: int) -> NotFound:

@@ -159,8 +159,8 @@ class Listing(Generic[R]):
         return self.select(conn, statement.order_by(*order).limit(limit))
 
 
-def _columns(record: type[Any], table: Table, **others: Column[Any]) -> list[ColumnElement[Any]]:
-    """Return the column of each field of a record: ``others``, or else the column of that name."""
+def columns_of(record: type[Any], table: Table, **others: Column[Any]) -> list[ColumnElement[Any]]:
+    """Return the column of each field of a record: ``others``, or else the column of that name in ``table``."""
     return [
         others[one.name].label(one.name) if one.name in others else table.c[one.name].label(one.name)
         for one in fields(record)
@@ -170,7 +170,7 @@ def _columns(record: type[Any], table: Table, **others: Column[Any]) -> list[Col
 RUNS = Listing(
     RunRow,
     run_table,
-    select(*_columns(RunRow, run_table, parent_id=_parent_run.c.id)).join(
+    select(*columns_of(RunRow, run_table, parent_id=_parent_run.c.id)).join(
         _parent_run, _parent_run.c.no == run_table.c.parent_no, isouter=True
     ),
     {"status": run_table.c.status, "kind": run_table.c.kind},
@@ -179,7 +179,7 @@ TRAJECTORIES = Listing(
     TrajectoryRow,
     trajectory,
     select(
-        *_columns(
+        *columns_of(
             TrajectoryRow,
             trajectory,
             run_id=run_table.c.id,
@@ -207,7 +207,7 @@ TRAJECTORIES = Listing(
 GROUPS = Listing(
     GroupRow,
     rollout_group,
-    select(*_columns(GroupRow, rollout_group, run_id=run_table.c.id, task_id=task.c.id))
+    select(*columns_of(GroupRow, rollout_group, run_id=run_table.c.id, task_id=task.c.id))
     .join(run_table, run_table.c.no == rollout_group.c.run_no)
     .join(task, task.c.no == rollout_group.c.task_no),
     {

@@ -24,12 +24,22 @@ HEADS = (
     .join(run, run.c.no == trajectory.c.run_no)
     .join(_parent, _parent.c.no == trajectory.c.branched_from, isouter=True)
 )
+_OF_STEP = (
+    *("observation_hash", "action", "reward", "terminated", "truncated", "action_valid", "state_key", "model_ms"),
+    *("env_ms", "created_at", "failed", "agent"),
+)
+_OF_TRAJECTORY = (
+    *("id", "member", "attempt", "policy", "reward", "success", "error", "stop_reason", "deterministic", "extras"),
+    *("branched_at", "uid"),
+)
+_OF_TASK = ("env_id", "env_version", "seed", "split", "options")
+"""The fields of records that are columns of their names."""
 _GROUPS = (
     select(
         rollout_group,
         run.c.id.label("run_id"),
         task.c.id.label("task_id"),
-        *(task.c[name] for name in ("env_id", "env_version", "seed", "split", "options")),
+        *(task.c[name] for name in _OF_TASK),
     )
     .join(run, run.c.no == rollout_group.c.run_no)
     .join(task, task.c.no == rollout_group.c.task_no)
@@ -195,21 +205,10 @@ def _step(row: Row, observation: str, images: Sequence[str], message: int | None
     return Step(
         index=row["idx"],
         observation=observation,
-        observation_hash=row["observation_hash"],
-        action=row["action"],
-        reward=row["reward"],
         reward_parts=row["reward_parts"] or {},
-        terminated=row["terminated"],
-        truncated=row["truncated"],
-        action_valid=row["action_valid"],
-        state_key=row["state_key"],
         message=message,
-        model_ms=row["model_ms"],
-        env_ms=row["env_ms"],
         images=tuple(images),
-        created_at=row["created_at"],
-        failed=row["failed"],
-        agent=row["agent"],
+        **{name: row[name] for name in _OF_STEP},
     )
 
 
@@ -224,48 +223,25 @@ def _trajectory(
     row: Row, steps: Sequence[Step], messages: Sequence[Message], final_images: Sequence[str]
 ) -> Trajectory:
     return Trajectory(
-        id=row["id"],
         run=row["run_id"],
         group=row["group_id"],
-        member=row["member"],
-        attempt=row["attempt"],
         status=Status(row["status"]),
         source=Source(row["source"]),
-        policy=row["policy"],
-        reward=row["reward"],
-        success=row["success"],
-        error=row["error"],
-        stop_reason=row["stop_reason"],
         final_observation_hash=row["final_observation_hash"] or "",
         final_images=tuple(final_images),
-        deterministic=row["deterministic"],
-        extras=row["extras"],
         steps=tuple(steps),
         messages=tuple(messages),
         branched_from=row["parent_id"],
-        branched_at=row["branched_at"],
-        uid=row["uid"],
+        **{name: row[name] for name in _OF_TRAJECTORY},
     )
 
 
 def _group(row: Row) -> Group:
     return Group(
-        id=row["id"],
         run=row["run_id"],
-        task=Task(
-            id=row["task_id"],
-            env_id=row["env_id"],
-            env_version=row["env_version"],
-            seed=row["seed"],
-            split=row["split"],
-            options=row["options"],
-        ),
-        horizon=Horizon(
-            row["max_turns"], row["max_tokens_per_turn"], row["max_tokens_per_episode"], row["max_context"]
-        ),
-        size=row["size"],
+        task=Task(id=row["task_id"], **{name: row[name] for name in _OF_TASK}),
+        horizon=Horizon(**{name: row[name] for name in Horizon.__slots__}),
         purpose=Purpose(row["purpose"]),
-        prompt_prefix=row["prompt_prefix"],
         state=GroupState(row["state"]),
-        draw=row["draw"],
+        **{name: row[name] for name in ("id", "size", "prompt_prefix", "draw")},
     )

@@ -24,14 +24,10 @@ class Lookup:
         self._compiled: dict[str, str] = {}
 
     def run(self, conn: Connection, values: Collection[Any]) -> Sequence[Any]:
-        """Return the rows that have one of ``values``, which are texts or whole numbers."""
-        wanted = sorted(set(values))
-        dialect = conn.dialect.name
-        argument = json.dumps(wanted) if dialect == "sqlite" else wanted
-        return conn.execute(self._statements[dialect], {"wanted": argument}).all()
+        """Return the rows that have one of ``values``, texts or whole numbers.
 
-    def run_plain(self, conn: Connection, values: Collection[Any]) -> Sequence[Any]:
-        """Return the rows with the values of the driver, without the conversion of each value by its column's type."""
+        The rows have the values of the driver, without the conversion of each value by its column's type.
+        """
         wanted = sorted(set(values))
         dialect = conn.dialect.name
         if dialect not in self._compiled:

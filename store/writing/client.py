@@ -15,14 +15,14 @@ A future resolves after the commit, so awaiting it means durable.
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from functools import cache
 from time import monotonic
 from typing import Any, TypeVar
 
 from ...errors import TurnwiseError
 from ..content.blobs import BlobStore
-from ..content.size import size_of
 from ..errors import NotStored
 from ..operations import Write
 from .commit_queue import WRITE_TIMEOUT_S, Answer, TimedWrite, overdue
@@ -244,3 +244,46 @@ class StoreClient:
 def _retrieve(future: "asyncio.Future[Any]") -> None:
     if not future.cancelled():
         future.exception()
+
+
+_VALUE_BYTES = 8
+"""Size that counts for a number, a flag and everything that is not text, bytes or made of such."""
+_VALUES = frozenset((int, float, bool, type(None)))
+_TEXTS = frozenset((str, bytes, bytearray))
+
+
+def size_of(value: object) -> int:
+    """Return the bytes of content in ``value``: of its texts, bytes, arrays and numbers, without Python's overhead."""
+    kind: type = type(value)
+    if kind in _VALUES:
+        return _VALUE_BYTES
+    if isinstance(value, str | bytes | bytearray):
+        return len(value)
+    if isinstance(value, Mapping):
+        return _sum(value.values())
+    if isinstance(value, list) and value and type(value[0]) in _VALUES:
+        return _VALUE_BYTES * len(value)
+    if isinstance(value, list | tuple):
+        return _sum(value)
+    if names := _fields(kind):
+        return _sum(getattr(value, name) for name in names)
+    return int(getattr(value, "nbytes", _VALUE_BYTES))
+
+
+def _sum(values: Iterable[object]) -> int:
+    total = 0
+    for value in values:
+        kind = type(value)
+        if kind in _VALUES:  # a call per value would take most of the time
+            total += _VALUE_BYTES
+        elif kind in _TEXTS:
+            total += len(value)  # type: ignore[arg-type]
+        else:
+            total += size_of(value)
+    return total
+
+
+@cache
+def _fields(kind: type) -> tuple[str, ...]:
+    """Return the names of the fields of a dataclass; none for another type."""
+    return tuple(one.name for one in fields(kind)) if is_dataclass(kind) else ()

@@ -14,14 +14,12 @@ from .finding import Finding, Progress
 from .references import check_references
 from .rules import check_rules
 from .trajectories import check_trajectories
-from .vocabularies import check_vocabularies
 
 CHECKS = (
     check_rows,
     check_rewards,
     check_batches,
     check_counts,
-    check_vocabularies,
     check_references,
     check_rules,
 )

@@ -9,7 +9,7 @@ from ...content.blobs import IN_DATABASE, IN_FOLDER, check
 from ...database import Database
 from ...errors import BlobCorrupt, BlobMissing
 from ...schema import blob
-from ..chunks import chunked
+from ..garbage import chunked
 from .finding import Finding, Progress, streamed
 
 _CHUNK = 50

@@ -1,15 +1,17 @@
-"""What holds between the columns of a store: the states of the queue, and the history of versions.
+"""What holds in and between the columns of a store: their words, the states of the queue, and the history of versions.
 
 To add a rule, add a ``Rule`` with the condition of a row that violates it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from enum import StrEnum
 from typing import Any, NamedTuple
 
 from sqlalchemy import Column, ColumnElement, Connection, Table, and_, exists, func, or_, select
 
-from ....records import GroupState, Status
-from ...content.blobs import MESSAGES, PNG, TEXT
+from ....records import SPLITS, EndedBy, GroupState, Purpose, Source, Status
+from ...content.blob_root import NAMES
+from ...content.blobs import IN_DATABASE, IN_FOLDER, MESSAGES, PNG, TEXT, ZLIB
 from ...schema import (
     OWN,
     batch_group,
@@ -24,6 +26,7 @@ from ...schema import (
     rollout_group,
     run,
     step,
+    store_setting,
     task,
     train_batch,
     trajectory,
@@ -333,4 +336,31 @@ _SETS = [
         ),
     ),
 ]
-RULES: list[Rule] = [*_QUEUE, *_HEADS, *_HISTORY, *_SETS, *_CONTENT]
+
+
+def _words(vocabulary: type[StrEnum]) -> list[str]:
+    return [word.value for word in vocabulary]
+
+
+VOCABULARIES: dict[Column[Any], Collection[str]] = {
+    run.c.kind: ("train", "eval", "import", "score", "replay"),
+    run.c.status: ("running", "finished", "failed", "stopped"),
+    rollout_group.c.purpose: _words(Purpose),
+    rollout_group.c.state: _words(GroupState),
+    trajectory.c.status: _words(Status),
+    trajectory.c.purpose: _words(Purpose),
+    trajectory.c.ended_by: ["", *_words(EndedBy)],
+    trajectory.c.source: _words(Source),
+    task.c.split: SPLITS,
+    lease.c.outcome: ("", "consumed", "released", "expired", "overdue", "resumed"),
+    blob.c.location: (IN_DATABASE, IN_FOLDER),
+    blob.c.encoding: ("", ZLIB),
+    blob.c.media_type: (TEXT, PNG, MESSAGES),
+    store_setting.c.name: NAMES,
+}
+"""The words of columns that have no CHECK constraint."""
+_WORDS = [
+    Rule(column, f"it must be one of {', '.join(word or '(empty)' for word in words)}", column.not_in(words))
+    for column, words in VOCABULARIES.items()
+]
+RULES: list[Rule] = [*_WORDS, *_QUEUE, *_HEADS, *_HISTORY, *_SETS, *_CONTENT]

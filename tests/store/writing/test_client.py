@@ -11,10 +11,9 @@ from turnwise.records import GroupState, Status
 from turnwise.store import operations
 from turnwise.store.content.blobs import INLINE_BYTES, BlobStore, NewBlob, digest
 from turnwise.store.content.rows import STEP, Rows, rows_of
-from turnwise.store.content.size import size_of
 from turnwise.store.errors import NotStored, StoreFull, StoreUnavailable
 from turnwise.store.queries import load_trajectory
-from turnwise.store.writing.client import StoreClient
+from turnwise.store.writing.client import StoreClient, size_of
 from turnwise.store.writing.commit_queue import Answer, TimedWrite
 from turnwise.store.writing.trajectory_writer import TrajectoryWriter
 from turnwise.tests.agents.players import Stage, on_stage

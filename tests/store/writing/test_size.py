@@ -2,8 +2,8 @@
 
 from turnwise.store.content.blobs import PNG, NewBlob
 from turnwise.store.content.rows import rows_of
-from turnwise.store.content.size import size_of
 from turnwise.store.operations import append
+from turnwise.store.writing.client import size_of
 from turnwise.tests.store.making import records
 
 
