@@ -20,7 +20,17 @@ from ..errors import EnvError, EnvTimeout, NotTrainable
 from ..runner.step_result import StepResult
 from .isolation import episodes_apart, own_random_stream, process_kept
 from .other_process import same_in_another_process
-from .subject import TURNS, CheckFailed, Skipped, Subject, difference, episode, outcome, random_stream
+from .subject import (
+    NOT_DETERMINISTIC,
+    TURNS,
+    CheckFailed,
+    Skipped,
+    Subject,
+    difference,
+    episode,
+    outcome,
+    random_stream,
+)
 from .wrappers import wrappers_declared
 
 EPISODES = 5
@@ -66,9 +76,7 @@ async def episodes_play(subject: Subject) -> str:
 
 async def seed_determinism(subject: Subject) -> str:
     """Check that a seed gives the same first observation: twice in one environment, and in another one."""
-    async with subject.made() as one, subject.made() as other:
-        if not one.deterministic:
-            raise Skipped("declares itself not deterministic")
+    async with subject.pair() as (one, other):
         firsts = set()
         for seed in range(EPISODES):
             seen = [await subject.reset(owner, seed) for owner in (one, one, other)]
@@ -87,7 +95,7 @@ async def splits_differ(subject: Subject) -> str:
     """
     async with subject.made() as owner:
         if not owner.deterministic:
-            raise Skipped("declares itself not deterministic")
+            raise Skipped(NOT_DETERMINISTIC)
         train, test = [await owner.run("tasks", methodcaller("tasks", split), subject.timeout_s) for split in SPLITS]
         pool = next((one for one in (train, test) if one is not None), range(EPISODES))
         seeds = [seed for seed in pool if test is None or seed in test][:EPISODES]
@@ -116,9 +124,7 @@ async def splits_differ(subject: Subject) -> str:
 async def step_determinism(subject: Subject) -> str:
     """Check that the same actions give the same observation hashes, rewards and ends in a new environment."""
     turns = 0
-    async with subject.made() as one, subject.made() as other:
-        if not one.deterministic:
-            raise Skipped("declares itself not deterministic")
+    async with subject.pair() as (one, other):
         for seed in range(EPISODES):
             actions, seen = await episode(subject, one, seed)
             again = [await subject.reset(other, seed)]
@@ -134,9 +140,9 @@ async def step_determinism(subject: Subject) -> str:
 async def restored_episodes(subject: Subject) -> str:
     """Check that an episode continues equally after a restore in the same environment and in another one."""
     turns = 0
-    async with subject.made() as one, subject.made() as other:
-        if not (one.restorable and one.deterministic):
-            raise Skipped("declares no snapshots" if one.deterministic else "declares itself not deterministic")
+    async with subject.pair() as (one, other):
+        if not one.restorable:
+            raise Skipped("declares no snapshots")
         for seed in range(EPISODES):
             actions, seen = await episode(subject, one, seed)
             half = len(actions) // 2

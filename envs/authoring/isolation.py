@@ -148,9 +148,7 @@ def _comparable(state: Any) -> Any:
 
 async def _depends_on_nothing(subject: Subject, streams: Sequence[_Stream]) -> None:
     """Check that the seeds of the global streams make no difference to an episode."""
-    async with subject.made() as one, subject.made() as other:
-        if not one.deterministic:
-            raise Skipped("declares itself not deterministic")
+    async with subject.pair() as (one, other):
         for seed in range(EPISODES):
             actions, _ = await episode(subject, one, seed)
             played = partial(_replay, subject, other, seed, actions)
@@ -167,9 +165,7 @@ async def _depends_on_nothing(subject: Subject, streams: Sequence[_Stream]) -> N
 async def episodes_apart(subject: Subject) -> str:
     """Check that two episodes that are played in turn, in two environments, are equal to the same two alone."""
     turns = 0
-    async with subject.made() as one, subject.made() as other:
-        if not one.deterministic:
-            raise Skipped("declares itself not deterministic")
+    async with subject.pair() as (one, other):
         for seed in range(0, 2 * EPISODES, 2):
             async with subject.made() as alone:
                 expected = [await episode(subject, alone, each) for each in (seed, seed + 1)]

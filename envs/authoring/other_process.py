@@ -22,7 +22,7 @@ from ..registry import spec
 from ..runner.env_thread import EnvThread
 from ..runner.step_result import StepResult
 from ..tasks import env_package
-from .subject import CheckFailed, Skipped, Subject, difference, episode, outcome
+from .subject import NOT_DETERMINISTIC, CheckFailed, Skipped, Subject, difference, episode, outcome
 
 EPISODES = 2
 START_S = 30.0
@@ -72,7 +72,7 @@ async def same_in_another_process(subject: Subject) -> str:
     played = list[tuple[list[str], _Played]]()
     async with subject.made() as owner:
         if not owner.deterministic:
-            raise Skipped("declares itself not deterministic")
+            raise Skipped(NOT_DETERMINISTIC)
         if await owner.run("sandboxed", lambda env: bool(env.sandboxed), subject.timeout_s):
             raise Skipped("leases sandboxes")
         began = time.monotonic()

@@ -18,6 +18,9 @@ FIELDS = ("reward", "terminated", "truncated", "action_valid", "success", "state
 MAX_LINE_CHARS = 100
 
 
+NOT_DETERMINISTIC = "declares itself not deterministic"
+
+
 class CheckFailed(Exception):
     """The environment breaks its contract; the text names the place."""
 
@@ -51,6 +54,14 @@ class Subject:
             yield owner
         finally:
             await owner.close(self.timeout_s)
+
+    @asynccontextmanager
+    async def pair(self) -> AsyncIterator[tuple[EnvThread, EnvThread]]:
+        """Yield two new environments to compare. Raises Skipped: they are not deterministic."""
+        async with self.made() as one, self.made() as other:
+            if not one.deterministic:
+                raise Skipped(NOT_DETERMINISTIC)
+            yield one, other
 
     async def reset(self, owner: EnvThread, seed: int, split: str = "train") -> StepResult:
         """Reset, and record the latency."""

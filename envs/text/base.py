@@ -83,6 +83,8 @@ class LanguageEnv(EpisodeEnv[Game]):
     puzzle: ClassVar[type[Puzzle]]
     turns: ClassVar[tuple[int, int, int]]
     """Turns of an episode, per level."""
+    rules: ClassVar[str]
+    """The instructions, with an example and ``{turns}``."""
 
     def __init__(self, level: int = 1, pool_size: int = 0) -> None:
         self.level = one_of("level", level, LEVELS, self.name)
@@ -94,6 +96,10 @@ class LanguageEnv(EpisodeEnv[Game]):
     def max_turns(self) -> int:
         """Return the number of turns after which an episode ends."""
         return self.turns[self.level - 1]
+
+    def instructions(self) -> str:
+        """Return the rules and an example."""
+        return self.rules.format(turns=self.max_turns)
 
     @property
     def state_key(self) -> str:

@@ -115,10 +115,7 @@ class CalculatorEnv(LanguageEnv):
     name = "turnwise/Calculator-v0"
     puzzle = Calculator
     turns = (4, 4, 5)
-
-    def instructions(self) -> str:
-        """Return the rules and an example."""
-        return (
-            f"Answer the question in {self.max_turns} turns. Write an expression, for example: 12 * 34. The calculator "
-            "replies with the result. Then write only the answer, for example: 408"
-        )
+    rules = (
+        "Answer the question in {turns} turns. Write an expression, for example: 12 * 34. The calculator "
+        "replies with the result. Then write only the answer, for example: 408"
+    )

@@ -98,10 +98,7 @@ class GuessNumberEnv(LanguageEnv):
     name = "turnwise/GuessNumber-v0"
     puzzle = GuessNumber
     turns = (3, 4, 5)
-
-    def instructions(self) -> str:
-        """Return the rules and an example."""
-        return (
-            f"Guess the secret number in {self.max_turns} turns. After each guess you read if it is higher or lower. "
-            "Turn with only a number, for example: 25"
-        )
+    rules = (
+        "Guess the secret number in {turns} turns. After each guess you read if it is higher or lower. "
+        "Reply with only a number, for example: 25"
+    )

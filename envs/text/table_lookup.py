@@ -107,10 +107,7 @@ class TableLookupEnv(LanguageEnv):
     name = "turnwise/TableLookup-v0"
     puzzle = TableLookup
     turns = (4, 4, 6)
-
-    def instructions(self) -> str:
-        """Return the rules and an example."""
-        return (
-            f"Answer the question in {self.max_turns} turns. Write the name of a row to read it, for example: chair. "
-            "When you know the answer, write only the number, for example: 25"
-        )
+    rules = (
+        "Answer the question in {turns} turns. Write the name of a row to read it, for example: chair. "
+        "When you know the answer, write only the number, for example: 25"
+    )

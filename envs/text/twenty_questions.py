@@ -163,10 +163,7 @@ class TwentyQuestionsEnv(LanguageEnv):
     name = "turnwise/TwentyQuestions-v0"
     puzzle = TwentyQuestions
     turns = TURNS
-
-    def instructions(self) -> str:
-        """Return the rules and an example."""
-        return (
-            f"Find the secret thing in {self.max_turns} turns. Turn with only one word: the thing, or a property to "
-            "ask if the thing has it. For example: bottle"
-        )
+    rules = (
+        "Find the secret thing in {turns} turns. Reply with only one word: the thing, or a property to "
+        "ask if the thing has it. For example: bottle"
+    )
