@@ -28,8 +28,6 @@ class StepTimeout(EnvTimeout):
 class Episode:
     """One attempt of a member: its parts and its progress. A runner plays its turns."""
 
-    group: Group
-    """Task and horizon."""
     trajectory: Trajectory
     """The head of the record."""
     member: RunningMember
@@ -39,6 +37,11 @@ class Episode:
     timeouts: Timeouts
     record: TrajectoryWriter
     progress: Progress = field(default_factory=Progress)
+
+    @property
+    def group(self) -> Group:
+        """Task and horizon."""
+        return self.member.group.group
 
     async def enter(self, start: Start) -> StepResult:
         """Begin at a point of another episode: record its turns, and return the result to act on.

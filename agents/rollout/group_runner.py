@@ -74,14 +74,8 @@ class GroupRunner:
     async def play(self, assignment: Assignment) -> list[Outcome]:
         """Play the members of an assignment; return the outcome of the last attempt of each, even if it failed or was
         dropped, and those of their branches."""
-        group = assignment.group
-
-        def start_child(child: RunningMember) -> asyncio.Task[Outcome]:
-            return asyncio.create_task(self._member(group, child, child.view.attempt))
-
-        running = RunningGroup(assignment, start_child, self._seed)
-        for (_, attempt), member in zip(assignment.members, running.members.values(), strict=True):
-            member.task = asyncio.create_task(self._member(group, member, attempt))
+        running = RunningGroup(assignment, self._seed)
+        running.start(lambda member: asyncio.create_task(self._member(member)))
         return await _results(running)
 
     def slot_held_s(self, group: str) -> float:
@@ -100,18 +94,19 @@ class GroupRunner:
         """Close the environments, of which none may be playing."""
         await self._environments.close(self._close_timeout_s)
 
-    async def _member(self, group: Group, member: RunningMember, attempt: int) -> Outcome:
+    async def _member(self, member: RunningMember) -> Outcome:
         try:
-            outcome = await self._attempts(group, member, attempt)
+            outcome = await self._attempts(member)
         except asyncio.CancelledError:
             if not member.dropped or member.cancelled_from_outside():
                 raise
             # It waited for a slot: no episode began, and the store has no trajectory of it.
-            outcome = _cancelled(self._trajectory(group, member), member.dropped)
+            outcome = _cancelled(self._trajectory(member), member.dropped)
         parent, branched_at = member.view.parent, member.view.branched_at
         return replace(outcome, suspended=member.suspended, parent=parent, branched_at=branched_at)
 
-    async def _attempts(self, group: Group, member: RunningMember, attempt: int) -> Outcome:
+    async def _attempts(self, member: RunningMember) -> Outcome:
+        group, attempt = member.group.group, member.view.attempt
         last = attempt + (0 if member.is_branch else MAX_RETRIES)
         left = self._timeouts.group_s
         key = group.id, member.view.member
@@ -122,7 +117,7 @@ class GroupRunner:
             async with self._slots.get(env_key(group.task)) or nullcontext():
                 since = self._since[key] = monotonic()
                 try:
-                    outcome = await self._attempt(group, member, left)
+                    outcome = await self._attempt(member, left)
                 finally:
                     del self._since[key]
                     held_s = monotonic() - since
@@ -133,7 +128,8 @@ class GroupRunner:
             attempt += 1
             member.start = None
 
-    def _trajectory(self, group: Group, member: RunningMember) -> Trajectory:
+    def _trajectory(self, member: RunningMember) -> Trajectory:
+        group = member.group.group
         number, attempt = member.view.member, member.view.attempt
         start = member.start if member.is_branch else None
         return Trajectory(
@@ -148,13 +144,13 @@ class GroupRunner:
             branched_at=start.at if start else None,
         )
 
-    async def _attempt(self, group: Group, member: RunningMember, seconds: float) -> Outcome:
-        trajectory = self._trajectory(group, member)
+    async def _attempt(self, member: RunningMember, seconds: float) -> Outcome:
+        trajectory = self._trajectory(member)
         late = f"its group's timeout of {self._timeouts.group_s:g} s expired"
         try:
             async with asyncio.timeout(seconds) as limit:
                 member.limit = limit
-                outcome = await self._episode(group, trajectory, member)
+                outcome = await self._episode(member, trajectory)
         except TimeoutError:
             member.end(Status.CANCELLED)
             return _cancelled(trajectory, late)
@@ -164,7 +160,8 @@ class GroupRunner:
             return replace(outcome, error=late)
         return outcome
 
-    async def _episode(self, group: Group, trajectory: Trajectory, member: RunningMember) -> Outcome:
+    async def _episode(self, member: RunningMember, trajectory: Trajectory) -> Outcome:
+        group = member.group.group
         # A thread that is cancelled while it makes an environment is lost, so a drop waits for it.
         member.interruptible = False
         try:
@@ -184,7 +181,7 @@ class GroupRunner:
             player = self._player(env_thread, group, trajectory)
             member.play(branchable=env_thread.restorable and isinstance(player, Restorable))
             record = TrajectoryWriter(self._client, trajectory)
-            episode = Episode(group, trajectory, member, env_thread, player, self._timeouts, record)
+            episode = Episode(trajectory, member, env_thread, player, self._timeouts, record)
             outcome = await play_episode(episode)
         finally:
             if player is not None:

@@ -180,18 +180,13 @@ class RunningMember:
 class RunningGroup:
     """The members of a group that plays in this worker, with their controller."""
 
-    def __init__(
-        self,
-        assignment: Assignment,
-        start_child: Callable[[RunningMember], asyncio.Task[Outcome]] | None = None,
-        seed: int = 0,
-    ) -> None:
-        """``start_child`` starts the episode of a branch; ``seed`` is the run's."""
+    def __init__(self, assignment: Assignment, seed: int = 0) -> None:
+        """``seed`` is the run's."""
         group, controller = assignment.group, assignment.controller
         self.group = group
         self.controlled = controller is not None and not controller.passive
         self._controller = controller
-        self._start_child = start_child
+        self._play: Callable[[RunningMember], asyncio.Task[Outcome]] | None = None
         # Named as the streams of the driver are: seed, slot and, in place of an index, the number of the group.
         number = group.id.rpartition(":")[2]
         self._stream = Random(f"{seed} rollout_control.{number}")  # noqa: S311 - reproducible, not secret
@@ -206,6 +201,12 @@ class RunningGroup:
             for member, attempt in assignment.members
         }
 
+    def start(self, play: Callable[[RunningMember], asyncio.Task[Outcome]]) -> None:
+        """Start the episodes of the members, and later those of their branches, as tasks that ``play`` creates."""
+        self._play = play
+        for member in self.members.values():
+            member.task = play(member)
+
     def add_child(self, parent: RunningMember, point: BranchPoint) -> None:
         """Add and start a member that continues the episode of ``parent`` from ``point``."""
         number = 1 + max(one.member for one in self._views())
@@ -214,8 +215,8 @@ class RunningGroup:
             parent.view, member=number, parent=parent.view.member, branched_at=turns, children=0, dropped=False
         )
         self.members[number] = child = RunningMember(self, view, point)
-        assert self._start_child is not None  # noqa: S101
-        child.task = self._start_child(child)
+        assert self._play is not None  # noqa: S101
+        child.task = self._play(child)
 
     def _views(self) -> list[MemberView]:
         return [*self._finished, *(one.view for one in self.members.values())]
