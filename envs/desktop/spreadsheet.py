@@ -8,7 +8,8 @@ import io
 import re
 import zipfile
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 from xml.parsers import expat
@@ -22,6 +23,8 @@ MAX_PARTS = 200
 MAX_SHEETS = 8
 MAX_CELLS = 20_000
 """Limit of the cells of one sheet."""
+MAX_ELEMENTS = 100_000
+"""Limit of the cells of one sheet with the empty ones, and of the texts that sheets share."""
 
 Value = str | int | float
 Workbook = Mapping[str, Mapping[str, "Cell"]]
@@ -116,25 +119,15 @@ def _cell(reference: str, value: Value) -> str:
 def _read(archive: zipfile.ZipFile) -> Workbook:
     if len(archive.infolist()) > MAX_PARTS:
         raise SpreadsheetError(f"the file has more than {MAX_PARTS} parts")
-    targets: dict[str, str] = {}
-    names: dict[str, str] = {}
-
-    def link(tag: str, attributes: Mapping[str, str]) -> None:
-        if tag == "Relationship":
-            targets[attributes["Id"]] = "xl/" + attributes["Target"].removeprefix("/xl/")
-
-    def sheet(tag: str, attributes: Mapping[str, str]) -> None:
-        if tag == "sheet":
-            names[attributes["name"]] = attributes["id"]
-
-    _parse(_part(archive, "xl/_rels/workbook.xml.rels"), link)
-    _parse(_part(archive, "xl/workbook.xml"), sheet)
-    if not 1 <= len(names) <= MAX_SHEETS:
-        raise SpreadsheetError(f"the file has {len(names)} sheets; between 1 and {MAX_SHEETS} are accepted")
-    shared: tuple[str, ...] = ()
+    links = [link for link, _ in _elements(_part(archive, "xl/_rels/workbook.xml.rels"), "Relationship")]
+    targets = {link["Id"]: "xl/" + link["Target"].removeprefix("/xl/") for link in links}
+    sheets = {sheet["name"]: sheet["id"] for sheet, _ in _elements(_part(archive, "xl/workbook.xml"), "sheet")}
+    if not 1 <= len(sheets) <= MAX_SHEETS:
+        raise SpreadsheetError(f"the file has {len(sheets)} sheets; between 1 and {MAX_SHEETS} are accepted")
+    shared: list[str] = []
     if "xl/sharedStrings.xml" in archive.namelist():
-        shared = _Strings(_part(archive, "xl/sharedStrings.xml")).found
-    return {name: _Cells(_part(archive, targets[identity]), shared).found for name, identity in names.items()}
+        shared = ["".join(texts["t"]) for _, texts in _elements(_part(archive, "xl/sharedStrings.xml"), "si")]
+    return {name: _cells(_part(archive, targets[identity]), shared) for name, identity in sheets.items()}
 
 
 def _part(archive: zipfile.ZipFile, name: str) -> bytes:
@@ -148,94 +141,55 @@ def _part(archive: zipfile.ZipFile, name: str) -> bytes:
     return content
 
 
+def _cells(content: bytes, shared: Sequence[str]) -> dict[str, Cell]:
+    found: dict[str, Cell] = {}
+    for attributes, texts in _elements(content, "c"):
+        reference, kind = attributes["r"], attributes.get("t", "n")
+        if not _REFERENCE.fullmatch(reference):
+            raise SpreadsheetError("a cell has no plain reference")
+        value, formula = "".join(texts["t" if kind == "inlineStr" else "v"]), "".join(texts["f"])
+        if kind == "s":
+            value = shared[int(value)]
+        if value or formula:
+            found[reference] = Cell(value, formula)
+    if len(found) > MAX_CELLS:
+        raise SpreadsheetError(f"a sheet has more than {MAX_CELLS} cells")
+    return found
+
+
+def _elements(content: bytes, wanted: str) -> list[tuple[dict[str, str], Mapping[str, list[str]]]]:
+    """Return the attributes of each element ``wanted`` and, by name, the texts in it; names are without a prefix."""
+    found: list[tuple[dict[str, str], Mapping[str, list[str]]]] = []
+    inside, tag = False, ""
+
+    def start(name: str, attributes: Mapping[str, str]) -> None:
+        nonlocal inside, tag
+        tag = _local(name)
+        if tag == wanted:
+            inside = True
+            found.append(({_local(key): value for key, value in attributes.items()}, defaultdict(list)))
+        if len(found) > MAX_ELEMENTS:
+            raise SpreadsheetError(f"a part has more than {MAX_ELEMENTS} elements `{wanted}`")
+
+    def end(name: str) -> None:
+        nonlocal inside, tag
+        tag, inside = "", inside and _local(name) != wanted
+
+    def text(content: str) -> None:
+        if inside and tag:
+            found[-1][1][tag].append(content)
+
+    parser = expat.ParserCreate()
+    parser.buffer_text = True
+    parser.StartDoctypeDeclHandler = _refuse
+    parser.StartElementHandler, parser.EndElementHandler, parser.CharacterDataHandler = start, end, text
+    parser.Parse(content, True)
+    return found
+
+
 def _refuse(*_: object) -> NoReturn:
     raise SpreadsheetError("the file declares a document type")
 
 
-def _parse(
-    content: bytes,
-    start: Callable[[str, Mapping[str, str]], None],
-    end: Callable[[str], None] | None = None,
-    text: Callable[[str], None] | None = None,
-) -> None:
-    """Parse XML; the functions receive names without their prefix."""
-    parser = expat.ParserCreate()
-    parser.StartDoctypeDeclHandler = _refuse
-    parser.buffer_text = True
-
-    def started(tag: str, attributes: Mapping[str, str]) -> None:
-        start(_local(tag), {_local(name): value for name, value in attributes.items()})
-
-    parser.StartElementHandler = started
-    if end is not None:
-        ended = end
-        parser.EndElementHandler = lambda tag: ended(_local(tag))
-    if text is not None:
-        parser.CharacterDataHandler = text
-    parser.Parse(content, True)
-
-
 def _local(name: str) -> str:
     return name.rpartition(":")[2]
-
-
-class _Strings:
-    """The shared strings of a workbook."""
-
-    def __init__(self, content: bytes) -> None:
-        self._strings: list[list[str]] = []
-        self._in_text = False
-        _parse(content, self._start, self._end, self._text)
-
-    @property
-    def found(self) -> tuple[str, ...]:
-        return tuple("".join(parts) for parts in self._strings)
-
-    def _start(self, tag: str, attributes: Mapping[str, str]) -> None:
-        if tag == "si":
-            self._strings.append([])
-        self._in_text = tag == "t"
-
-    def _end(self, tag: str) -> None:
-        self._in_text = False
-
-    def _text(self, text: str) -> None:
-        if self._in_text and self._strings:
-            self._strings[-1].append(text)
-
-
-class _Cells:
-    """The cells of a sheet."""
-
-    def __init__(self, content: bytes, shared: Sequence[str]) -> None:
-        self.found: dict[str, Cell] = {}
-        self._shared = shared
-        self._reference, self._kind, self._tag = "", "", ""
-        self._parts: dict[str, list[str]] = {}
-        _parse(content, self._start, self._end, self._text)
-
-    def _start(self, tag: str, attributes: Mapping[str, str]) -> None:
-        self._tag = tag
-        if tag == "c":
-            self._reference, self._kind, self._parts = attributes["r"], attributes.get("t", "n"), {}
-            if not _REFERENCE.fullmatch(self._reference):
-                raise SpreadsheetError("a cell has no plain reference")
-
-    def _text(self, text: str) -> None:
-        if self._tag in ("v", "t", "f"):
-            self._parts.setdefault(self._tag, []).append(text)
-
-    def _end(self, tag: str) -> None:
-        self._tag = ""
-        if tag != "c":
-            return
-        value, formula = self._joined("t" if self._kind == "inlineStr" else "v"), self._joined("f")
-        if self._kind == "s":
-            value = self._shared[int(value)]
-        if value or formula:
-            self.found[self._reference] = Cell(value, formula)
-        if len(self.found) > MAX_CELLS:
-            raise SpreadsheetError(f"a sheet has more than {MAX_CELLS} cells")
-
-    def _joined(self, part: str) -> str:
-        return "".join(self._parts.get(part, ()))

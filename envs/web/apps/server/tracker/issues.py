@@ -1,9 +1,9 @@
-"""The list of issues with its filters and bulk changes, and the page of an issue."""
+"""The list of issues with its filters and bulk changes, and the page of an issue with its comments."""
 
 from ..choices import PRIORITIES, count_of
 from ..data import Data, Row
 from ..sites import TRACKER as site
-from ..web import Filters, Page, Redirect, Refused, Reply, Request, paged
+from ..web import Filters, Page, Redirect, Refused, Reply, Request, confirm, paged
 
 SORTS = {
     "newest": ("Newest first", "created DESC, issues.id DESC"),
@@ -131,3 +131,39 @@ def bulk(request: Request) -> Reply:
         return Redirect("/issues", "Select at least one issue.")
     verb = action.capitalize()
     return Page(f"{verb} these issues?", "issues.bulk", action=action, issues=rows, yes=f"{verb} {count}")
+
+
+NO_COMMENT = "The comment must not be empty."
+
+
+@site.post("/issues/{}/comments")
+def add(request: Request, issue_id: int) -> Reply:
+    """Add a comment to an issue."""
+    user, text = request.member(), request.form.text("text")
+    request.find("issues", id=issue_id)
+    if not text:
+        return issue_page(request, issue_id, NO_COMMENT)
+    request.db.add("comments", issue_id=issue_id, author_id=user["id"], text=text, date=request.today)
+    return Redirect(f"/issues/{issue_id}", "The comment has been added.")
+
+
+@site.form("/comments/{}")
+def edit(request: Request, comment_id: int) -> Reply:
+    """Display the edit form of a comment, and save it."""
+    row = request.find("comments", id=comment_id, author_id=request.member()["id"])
+    text = request.form.text("text") if request.posted else row["text"]
+    if not request.posted or not text:
+        return Page("Edit comment", "projects.comment", [NO_COMMENT] if not text else [], path=request.path, text=text)
+    request.db.edit("comments", {"id": comment_id}, text=text)
+    return Redirect(f"/issues/{row['issue_id']}", "The comment has been saved.")
+
+
+@site.form("/comments/{}/delete")
+def delete(request: Request, comment_id: int) -> Reply:
+    """Delete a comment after a confirmation."""
+    row = request.find("comments", id=comment_id, author_id=request.member()["id"])
+    back = f"/issues/{row['issue_id']}"
+    if not request.posted:
+        return confirm("Delete this comment?", "Delete comment", request.path, back, row["text"])
+    request.db.remove("comments", id=comment_id)
+    return Redirect(back, "The comment has been deleted.")
