@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 
 from ..planning.processes import gpus_of
-from .refusal import Command, Cost, Refusal, Subject, refuses
+from .refusal import RUNS, Cost, Refusal, Subject, refuses
 
 
-@refuses("engine.tensor_parallel_size", Cost.MACHINE, Command.TRAIN, Command.RESUME, Command.FORK)
+@refuses("engine.tensor_parallel_size", Cost.MACHINE, *RUNS)
 def missing_devices(subject: Subject) -> Iterator[Refusal]:
     """Refuse GPUs which torch or vLLM cannot use here, and an engine on a CPU which vLLM cannot use.
 

@@ -10,7 +10,7 @@ from ...envs.runner.env_thread import EnvThread
 from ...envs.sandboxes import missing_images
 from ..config.sections import HELD_OUT_SEED, EnvironmentConfig
 from ..warmup.vocabulary import closed_vocabulary
-from .refusal import Command, Cost, Refusal, Refused, Subject, refuses
+from .refusal import RUNS, Command, Cost, Refusal, Refused, Subject, refuses
 
 
 def known(environments: Sequence[EnvironmentConfig]) -> list[EnvironmentConfig]:
@@ -27,15 +27,7 @@ def _unknown(env_id: str) -> str:
     return ""
 
 
-@refuses(
-    "environments",
-    Cost.CONFIGURATION,
-    Command.TRAIN,
-    Command.RESUME,
-    Command.FORK,
-    Command.PLAN,
-    Command.EVAL,
-)
+@refuses("environments", Cost.CONFIGURATION, *RUNS, Command.PLAN, Command.EVAL)
 def unknown_environments(subject: Subject) -> Iterator[Refusal]:
     """Refuse ids that are not registered."""
     for one in subject.config.environments:
@@ -43,7 +35,7 @@ def unknown_environments(subject: Subject) -> Iterator[Refusal]:
             yield Refusal("environments", reason)
 
 
-@refuses("sandboxes", Cost.MACHINE, Command.TRAIN, Command.RESUME, Command.FORK)
+@refuses("sandboxes", Cost.MACHINE, *RUNS)
 def lacking_images(subject: Subject) -> Iterator[Refusal]:
     """Refuse environments whose image the sandbox backend lacks; of a run on a Ray cluster, only a wrong backend."""
     config = subject.config

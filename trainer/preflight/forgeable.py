@@ -9,12 +9,12 @@ from ...store import queries
 from ...store.database import Database
 from ..config.sections import EnvironmentConfig
 from .environments import known
-from .refusal import Command, Cost, Refusal, Subject, refuses
+from .refusal import RUNS, Cost, Refusal, Subject, refuses
 
 GROUPS_PER_READ = 1000
 
 
-@refuses("environments", Cost.ENVIRONMENTS, Command.TRAIN, Command.RESUME, Command.FORK)
+@refuses("environments", Cost.ENVIRONMENTS, *RUNS)
 def forgeable_rewards(subject: Subject) -> Iterator[Refusal]:
     """Make each environment once and call its ``check_trainable``.
 

@@ -20,7 +20,7 @@ from ...user_files import MAX_JSON_BYTES, open_regular_file, read_regular_file
 from ..config.schema import RunConfig
 from ..learner.model.adapter_base import verify_base
 from ..planning.model_source import config_of
-from .refusal import Command, Cost, Stage, Subject, refuses
+from .refusal import RUNS, Command, Cost, Stage, Subject, refuses
 from .token_ids import refuse_foreign_ids, refuse_foreign_special_ids
 
 SETTINGS = (
@@ -56,7 +56,7 @@ def untrainable_model(subject: Subject) -> None:
         refuse_untrainable_model(subject.config, model)
 
 
-@refuses("model.path", Cost.MODEL, Command.TRAIN, Command.RESUME, Command.FORK, stage=Stage.WEIGHTS)
+@refuses("model.path", Cost.MODEL, *RUNS, stage=Stage.WEIGHTS)
 def untrainable_weights(subject: Subject) -> None:
     """Refuse a checkpoint, or a new model, as a configured model is refused before the start."""
     is_checked = subject.command is Command.TRAIN and subject.config.model.path is not None

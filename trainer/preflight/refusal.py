@@ -25,6 +25,10 @@ class Command(StrEnum):
     DOCTOR = "doctor"
 
 
+RUNS = (Command.TRAIN, Command.RESUME, Command.FORK)
+"""The commands that start a training run."""
+
+
 class Stage(Enum):
     """The moment of a check."""
 

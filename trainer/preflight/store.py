@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from ...agents.placement import hosts_of_actors
 from ...masking import without_secrets
 from ...store import queries
-from .refusal import Command, Cost, Refusal, Stage, Subject, refuses
+from .refusal import RUNS, Cost, Refusal, Stage, Subject, refuses
 
 
-@refuses("offline.run", Cost.STORE, Command.TRAIN, Command.RESUME, Command.FORK)
+@refuses("offline.run", Cost.STORE, *RUNS)
 def missing_groups(subject: Subject) -> Iterator[Refusal]:
     """Refuse an offline run whose source has too few scored groups, or sampled at another temperature.
 
@@ -43,7 +43,7 @@ def missing_groups(subject: Subject) -> Iterator[Refusal]:
         )
 
 
-@refuses("--store", Cost.MACHINE, Command.TRAIN, Command.RESUME, Command.FORK, stage=Stage.WEIGHTS)
+@refuses("--store", Cost.MACHINE, *RUNS, stage=Stage.WEIGHTS)
 def unreachable_store(subject: Subject) -> Iterator[Refusal]:
     """Refuse an SQLite store if Ray may place actors of the run on other hosts."""
     database = subject.database
