@@ -11,7 +11,7 @@ Each part defines its errors in its own ``errors`` module; they form one tree::
     ├── SandboxError        sandbox.errors: a sandbox or its backend failed
     ├── StoreError          store.errors: the store refused, lacks or cannot reach something
     ├── ConfigError         trainer: a key of the configuration is unknown or has an invalid value
-    ├── RunRefused          trainer: an unfinished run of this name has another configuration
+    ├── Refused             trainer: a command cannot start; the message has one line per reason
     └── …                   one class per failure of an engine, a checkpoint, a worker or a command
 """
 

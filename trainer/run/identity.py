@@ -8,14 +8,10 @@ from ...errors import TurnwiseError
 from ...store.queries.lists import RunRow
 from ..config.loading import parse_config
 from ..config.schema import RunConfig
-from ..preflight.refusal import Command
+from ..preflight.refusal import Command, Refusal, Refused
 
 MAX_KEYS = 4
 """Differing keys that a refusal names."""
-
-
-class RunRefused(TurnwiseError):
-    """The unfinished run of that name has another configuration."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +40,7 @@ def resolve_run(config: RunConfig, find_run: Callable[[str], RunRow | None], for
         find_run: returns a run by its name; None if there is no such run.
 
     Raises:
-        RunRefused: the name belongs to an unfinished run with other mathematics.
+        Refused: the name belongs to an unfinished run with other mathematics.
     """
     existing: list[RunRow] = []
     while (row := find_run(_numbered(config.name, len(existing) + 1))) is not None:
@@ -57,11 +53,16 @@ def resolve_run(config: RunConfig, find_run: Callable[[str], RunRow | None], for
     if fork and existing:
         return RunIdentity(next_name, resumes=False, parent=existing[-1].id)
     if unfinished:
-        raise RunRefused(
-            f"run `{unfinished[-1].id}` is unfinished ({unfinished[-1].status}) and has another configuration"
-            f"{_differences(config, unfinished[-1].config)}: restore the old configuration to resume it, change "
-            "`name`, or add `--fork` to start a new run from its newest checkpoint"
+        last = unfinished[-1]
+        reason = (
+            f"run `{last.id}` is unfinished ({last.status}) and has another configuration"
+            f"{_differences(config, last.config)}"
         )
+        remedy = (
+            "restore the old configuration to resume it, change `name`, or add `--fork` to start a new run from its "
+            "newest checkpoint"
+        )
+        raise Refused([Refusal("name", reason, remedy)])
     return RunIdentity(next_name, resumes=False)
 
 

@@ -31,7 +31,7 @@ from ..cluster.runtime import start_ray, stop_ray
 from ..config.schema import RunConfig
 from ..learner.errors import RankFailed, RanksLate
 from ..preflight.check import check
-from ..preflight.refusal import refuse
+from ..preflight.refusal import Command, Refused, refuse
 from ..shutdown import SHUTDOWN
 from ..telemetry.events import Event, Note
 from .driver import RESUMES, TORCH_MODULES, Driver
@@ -63,7 +63,10 @@ def train(
     """
     started = monotonic()
     database = _existing_store(store_url)
-    identity = _identify(config, database, fork)
+    try:
+        identity = _identify(config, database, fork)
+    except Refused as refused:
+        raise Refused([*refused.refusals, *check(config, Command.TRAIN, database=database)]) from None
     refuse(check(config, identity.command, database=database, note=lambda text: report(Note(text))))
     database = database or open_database(store_url, create=True)
     logs = LogFolder.of(run_folder(database, identity.name))

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 import torch
+from turnwise.store.database import open_database
+from turnwise.tests.store.making import create_run, sqlite_store
 from turnwise.tests.trainer.planning.planned_runs import run_config
 from turnwise.trainer.preflight.check import check
 from turnwise.trainer.preflight.refusal import CHECKS, Command, Cost, Refusal, Refused, Stage, Subject, refuse, refuses
@@ -79,3 +81,13 @@ def test_the_error_of_one_check_does_not_hide_another_and_equal_ones_are_one() -
             refuse([Refusal("key", "the same")])
 
     assert list(map(str, check(run_config(), Command.BRANCH))) == ["reason 1", "the same", "reason 2"]
+
+
+def test_a_name_that_is_taken_is_refused_with_the_other_reasons(tmp_path: Path) -> None:
+    database = open_database(sqlite_store(tmp_path))
+    create_run(database, "planned", config=run_config(seed=1).resolved(), config_hash=run_config(seed=1).digest())
+    database.close()
+    config = run_config(environments=[{"id": "turnwise/TextSit-v0"}])
+    with pytest.raises(Refused, match=r"(?s)2 reasons:.*other values of .*`seed`.*--fork.*did you mean") as refused:
+        train(config, store_url=f"sqlite:///{tmp_path}/turnwise.db")
+    assert [one.key for one in refused.value.refusals] == ["name", "environments"]

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 from turnwise.trainer.config.loading import parse_config
-from turnwise.trainer.run.identity import RunIdentity, RunRefused, resolve_run
+from turnwise.trainer.preflight.refusal import Refused
+from turnwise.trainer.run.identity import RunIdentity, resolve_run
 
 CONFIG = parse_config({"name": "r", "environments": [{"id": "e"}]})
 OTHER = parse_config({"name": "r", "environments": [{"id": "e"}], "seed": 1})
@@ -32,14 +33,14 @@ def test_an_unknown_name_begins() -> None:
 @pytest.mark.parametrize("status", ["running", "stopped", "failed"])
 def test_an_unfinished_run_is_resumed_with_its_configuration_and_refused_with_another(status: str) -> None:
     assert resolve_run(CONFIG, rows(r=status), False) == RunIdentity("r", resumes=True)
-    with pytest.raises(RunRefused, match=r"\(other values of `seed`\).*--fork"):
+    with pytest.raises(Refused, match=r"\(other values of `seed`\).*--fork"):
         resolve_run(OTHER, rows(r=status), False)
 
 
 def test_a_refusal_names_the_keys_that_differ() -> None:
     changed = {"learner": {"learning_rate": 1e-3}, "loss": {"clip_ratio_low": 0.1}, "evaluation": {"tasks": 3}}
     other = parse_config({"name": "r", "environments": [{"id": "e", "options": {"a": 1}}], **changed})
-    with pytest.raises(RunRefused) as caught:
+    with pytest.raises(Refused) as caught:
         resolve_run(other, rows(r="stopped"), False)
     assert "(other values of `environments`, `learner.learning_rate`, `loss.clip_ratio_low`)" in str(caught.value)
 
