@@ -63,6 +63,13 @@ class Data:
         changes = ", ".join(f"{name} = ?" for name in values)
         self._run(f"UPDATE {table} SET {changes} WHERE {_matching(where)}", values, where)
 
+    def save(self, table: str, row: Mapping[str, Any], /) -> int:
+        """Insert a row or, if it has an ``id``, replace the values of that row; return the id."""
+        if "id" not in row:
+            return self.add(table, **row)
+        self.edit(table, {"id": row["id"]}, **row)
+        return int(row["id"])
+
     def remove(self, table: str, /, **where: Any) -> None:
         """Remove every row that matches ``where``."""
         self._run(f"DELETE FROM {table} WHERE {_matching(where)}", where)

@@ -29,7 +29,7 @@ def account(request: Request) -> Reply:
         if not errors and values["contact"] not in CONTACTS:
             errors = ["Choose a contact method."]
         if not errors:
-            request.db.edit("users", {"id": user["id"]}, **values)
+            request.db.save("users", values)
             return Redirect("/account", "Your settings have been saved.")
     return Page("Account", "account.account", errors, user=user, values=values, contacts=list(CONTACTS.items()))
 
@@ -44,8 +44,8 @@ def addresses(request: Request) -> Page:
 @site.form("/addresses/new")
 def new_address(request: Request) -> Reply:
     """Add an address."""
-    request.member()
-    return _address_form(request, "New address", dict.fromkeys(ADDRESS_FIELDS, ""))
+    values = {"user_id": request.member()["id"], **dict.fromkeys(ADDRESS_FIELDS, "")}
+    return _address_form(request, "New address", values)
 
 
 @site.form("/addresses/{}")
@@ -55,16 +55,13 @@ def edit_address(request: Request, address_id: int) -> Reply:
     return _address_form(request, f"Edit address {row['label']}", dict(row))
 
 
-def _address_form(request: Request, title: str, values: dict[str, str]) -> Reply:
+def _address_form(request: Request, title: str, values: dict[str, Any]) -> Reply:
     errors = []
     if request.posted:
         values |= request.form.texts(*ADDRESS_FIELDS)
         errors = [f"{text} must not be empty." for name, text in ADDRESS_FIELDS.items() if not values[name]]
         if not errors:
-            if "id" in values:
-                request.db.edit("addresses", {"id": values["id"]}, **values)
-            else:
-                request.db.add("addresses", user_id=request.member()["id"], **values)
+            request.db.save("addresses", values)
             return Redirect("/addresses", f"The address {values['label']} has been saved.")
     return Page(title, "account.address", errors, path=request.path, fields=ADDRESS_FIELDS, values=values)
 
@@ -131,10 +128,7 @@ def _form(request: Request, title: str, values: dict[str, Any], errors: list[str
         found += [] if values["title"] else ["The title must not be empty."]
         errors = errors or found
         if not errors:
-            if "id" in values:
-                request.db.edit("reviews", {"id": values["id"]}, **values)
-            else:
-                request.db.add("reviews", **values)
+            request.db.save("reviews", values)
             return Redirect(f"/product/{values['product_id']}", "Your review has been saved.")
     return Page(
         title, "account.review", errors if request.posted else (), path=request.path, values=values, stars=STARS

@@ -60,10 +60,7 @@ def _form(request: Request, heading: str, values: dict[str, Any]) -> Reply:
         if [row for row in same if row["id"] != number]:
             errors.append("The project already has a milestone with this title.")
         if not errors:
-            if number:
-                request.db.edit("milestones", {"id": number}, **values)
-            else:
-                number = request.db.add("milestones", **values)
+            number = request.db.save("milestones", values)
             return Redirect(f"/milestones/{number}", f"The milestone {title} has been saved.")
     return Page(heading, "projects.edit_milestone", errors, path=request.path, values=values)
 

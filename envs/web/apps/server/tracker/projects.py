@@ -69,8 +69,7 @@ def person(request: Request, user_id: int) -> Page:
 @site.form("/settings")
 def settings(request: Request) -> Reply:
     """Display and save the settings."""
-    user, errors = request.member(), []
-    values = dict(user)
+    values, errors = dict(request.member()), []
     if request.posted:
         values |= {**request.form.texts("name", "email", "digest"), "mentions": request.form.ticked("mentions")}
         errors = [] if values["name"] else ["The name must not be empty."]
@@ -79,6 +78,6 @@ def settings(request: Request) -> Reply:
         if values["digest"] not in DIGESTS:
             errors.append("Choose a digest.")
         if not errors:
-            request.db.edit("users", {"id": user["id"]}, **values)
+            request.db.save("users", values)
             return Redirect("/settings", "Your settings have been saved.")
     return Page("Settings", "projects.settings", errors, values=values, digests=list(DIGESTS.items()))

@@ -25,12 +25,11 @@ def person(request: Request, user_id: int) -> Page:
 @site.form("/profile")
 def profile(request: Request) -> Reply:
     """Display the edit form of the user's profile, and save it."""
-    user, errors = request.member(), []
-    values = dict(user)
+    values, errors = dict(request.member()), []
     if request.posted:
         values |= {**request.form.texts("name", "about", "notify"), "show_email": request.form.ticked("show_email")}
         if values["name"] and values["notify"] in NOTIFICATIONS:
-            request.db.edit("users", {"id": user["id"]}, **values)
+            request.db.save("users", values)
             return Redirect("/profile", "Your profile has been saved.")
         errors = ["The name must not be empty."]
     return Page("Profile", "people.profile", errors, values=values, notifications=list(NOTIFICATIONS.items()))
