@@ -14,8 +14,9 @@ from ..logs import LogFolder
 from ..store.database import Database, open_database
 from ..store.database_errors import retried
 from ..store.errors import StoreError
+from ..store.operations import Write
 from ..store.writing.client import Send
-from ..store.writing.commit_queue import Answer, CommitQueue, TimedWrite
+from ..store.writing.commit_queue import Answers, CommitQueue
 from .placement import lost_actor
 from .profiling import ProfiledActor
 
@@ -40,12 +41,12 @@ class StoreActor(ProfiledActor):
         self._database: Database | None = None
         self._writer: CommitQueue | None = None
 
-    async def run(self, writes: list[TimedWrite]) -> list[Answer]:
-        """Commit ``writes`` in their order and return one answer per write; an answer holds the result or the error."""
+    async def run(self, writes: list[Write[Any]]) -> Answers:
+        """Commit ``writes`` in their order and return one answer per write; an answer is the result or the error."""
         try:
             writer = await asyncio.to_thread(self._open) if self._writer is None else self._writer
         except StoreError as error:
-            return [Answer(False, error)] * len(writes)
+            return [error] * len(writes)
         return await writer.run(writes)
 
     async def ping(self) -> bool:
@@ -86,14 +87,12 @@ def send_to(actor: Any) -> Send:
     A repeated write is harmless: every operation of the store is idempotent. ``StoreClient`` bounds the wait.
     """
 
-    async def send(writes: list[TimedWrite]) -> list[Answer]:
+    async def send(writes: list[Write[Any]]) -> Answers:
         began = monotonic()
         while True:
             spent = monotonic() - began
             try:
-                answers: list[Answer] = await actor.run.remote(
-                    [TimedWrite(one.write, one.left_s - spent) for one in writes]
-                )
+                answers: Answers = await actor.run.remote([one.within(one.left_s - spent) for one in writes])
             except lost_actor():
                 await asyncio.sleep(RETRY_INTERVAL_S)
             else:

@@ -25,7 +25,7 @@ from turnwise.store.content.rows import Rows, rows_of
 from turnwise.store.content.written import Tally, Written
 from turnwise.store.database import Database, open_database
 from turnwise.store.operations import Write
-from turnwise.store.writing.commit_queue import MAX_BATCH, WRITE_TIMEOUT_S, CommitQueue, TimedWrite
+from turnwise.store.writing.commit_queue import MAX_BATCH, CommitQueue
 
 TURNS, MEMBERS, ACTIVE = 8, 8, 64
 STEPS_PER_COMMIT = MAX_BATCH * TURNS // (TURNS + 2)
@@ -84,8 +84,8 @@ def write(database: Database, turns: int, prefix: str = "", observed: int = OBSE
         while prepared and len(calls) < 3 * MAX_BATCH // ACTIVE:
             calls.append(writer.submit_all(prepared.popleft()))
         for answer in calls.popleft().result(60):
-            if not answer.committed:
-                raise answer.value
+            if isinstance(answer, BaseException):
+                raise answer
     seconds = time.perf_counter() - start
     writer.close()
     gc.unfreeze()
@@ -121,10 +121,10 @@ def write_over_raw(stores: tuple[str, str], turns: int, rounds: int) -> dict[str
     }
 
 
-def _calls(turns: int, prefix: str, observed: int) -> deque[list[TimedWrite]]:
+def _calls(turns: int, prefix: str, observed: int) -> deque[list[Write[Any]]]:
     """Return the writes of episodes, in calls of those that ``ACTIVE`` episodes make at once."""
     prepared = [rows_of(*turn(n // ACTIVE % TURNS, n, observed)) for n in range(turns)]
-    calls: deque[list[TimedWrite]] = deque()
+    calls: deque[list[Write[Any]]] = deque()
     for first in range(0, turns, ACTIVE):
         writes: list[Write[Any]] = []
         for n in range(first, min(first + ACTIVE, turns)):
@@ -143,7 +143,7 @@ def _calls(turns: int, prefix: str, observed: int) -> deque[list[TimedWrite]]:
                 end = {"status": Status.COMPLETED, "reward": n % 7, "final_observation": f"done {n}"}
                 tally = _tally(prepared[n - (TURNS - 1) * ACTIVE : n + 1 : ACTIVE])
                 writes.append(operations.finish_trajectory.bind(trajectory=name, tally=tally, **end))
-        calls.append([TimedWrite(write, WRITE_TIMEOUT_S) for write in writes])
+        calls.append(writes)
     return calls
 
 

@@ -22,6 +22,8 @@ P = ParamSpec("P")
 T = TypeVar("T")
 R = TypeVar("R")
 
+WRITE_TIMEOUT_S = 120.0
+"""Seconds from the submission of a write to its deadline, unless its caller sets another one."""
 _DATABASE_CLOCK = select(func.clock_timestamp(type_=UtcDateTime()))
 
 
@@ -67,6 +69,8 @@ class Write(Generic[T]):
     operation: str
     record: Any
     """The record of a ``BulkOperation``; the keyword arguments of an ``Operation``, as a mapping."""
+    left_s: float = WRITE_TIMEOUT_S
+    """Seconds that are left until its deadline: a duration, because hosts do not share a clock."""
 
     @property
     def trajectory(self) -> str:
@@ -79,6 +83,10 @@ class Write(Generic[T]):
         """The content that the rows of the write name, by hash."""
         blobs: Mapping[str, NewBlob] = getattr(self.record, "blobs", _NO_BLOBS)
         return blobs
+
+    def within(self, left_s: float) -> "Write[T]":
+        """Return the write with ``left_s`` seconds until its deadline."""
+        return Write(self.operation, self.record, left_s)
 
     def staged(self, store: BlobStore) -> "Write[T]":
         """Return the write with its large content in the folder of ``store``, synced: before a transaction begins.

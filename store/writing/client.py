@@ -25,14 +25,16 @@ from ...errors import TurnwiseError
 from ..content.blobs import BlobStore
 from ..errors import NotStored
 from ..operations import Write
-from .commit_queue import WRITE_TIMEOUT_S, Answer, TimedWrite, overdue
+from ..operations.transaction import WRITE_TIMEOUT_S
+from .commit_queue import Answers, overdue
 
 LOG = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-Send = Callable[[list[TimedWrite]], Awaitable[list[Answer]]]
-"""Commits writes in their order and returns one answer per write: ``CommitQueue.run``, here or in another process."""
+Send = Callable[[list[Write[Any]]], Awaitable[Answers]]
+"""Commits writes in their order and returns the result or the exception of each: ``CommitQueue.run``, here or in
+another process."""
 
 MAX_PENDING_WRITES = 4096
 """Writes that may be pending before ``wait_for_room`` waits."""
@@ -174,29 +176,29 @@ class StoreClient:
                 async with asyncio.timeout(max(one.left_s, 0.0)):
                     one.write = await one.staging
         except TimeoutError:
-            self._resolve(one, Answer(False, overdue(one.write, one.timeout_s)))
+            self._resolve(one, overdue(one.write, one.timeout_s))
             return False
         except Exception as error:  # noqa: BLE001 - raised where the write is awaited
-            self._resolve(one, Answer(False, error))
+            self._resolve(one, error)
             return False
         if self._refused(one):
             return False
         if one.left_s > 0:
             return True
-        self._resolve(one, Answer(False, overdue(one.write, one.timeout_s)))
+        self._resolve(one, overdue(one.write, one.timeout_s))
         return False
 
-    async def _answers(self, ready: Sequence[_Pending]) -> list[Answer]:
+    async def _answers(self, ready: Sequence[_Pending]) -> Answers:
         if not ready:
             return []
-        writes = [TimedWrite(one.write, one.left_s) for one in ready]
+        writes = [one.write.within(one.left_s) for one in ready]
         try:
             async with asyncio.timeout(max(one.left_s for one in writes) + ANSWER_GRACE_S):
                 return await self._send(writes)
         except TimeoutError:
-            return [Answer(False, overdue(one.write, one.timeout_s)) for one in ready]
+            return [overdue(one.write, one.timeout_s) for one in ready]
         except Exception as error:  # noqa: BLE001 - every write of the call gets it
-            return [Answer(False, error)] * len(ready)
+            return [error] * len(ready)
 
     def _release(self, one: _Pending) -> None:
         """Take an answered write from the pending ones."""
@@ -210,17 +212,18 @@ class StoreClient:
             self._full_since = None
         self._room.set()
 
-    def _resolve(self, one: _Pending, answer: Answer) -> None:
+    def _resolve(self, one: _Pending, answer: Any) -> None:
         if self._refused(one):
             return
-        if not answer.committed:
-            self._remember(one.write, answer.value)
+        failed = isinstance(answer, BaseException)
+        if failed:
+            self._remember(one.write, answer)
         if one.future.cancelled():
             return
-        if answer.committed:
-            one.future.set_result(answer.value)
+        if failed:
+            one.future.set_exception(answer)
         else:
-            one.future.set_exception(answer.value)
+            one.future.set_result(answer)
 
     def _refused(self, one: _Pending) -> bool:
         """Fail a write of a trajectory that lost an earlier one."""
@@ -229,7 +232,7 @@ class StoreClient:
             one.future.set_exception(error)
         return error is not None
 
-    def _remember(self, write: Write[Any], error: Exception) -> None:
+    def _remember(self, write: Write[Any], error: BaseException) -> None:
         trajectory = write.trajectory
         if not trajectory:
             return

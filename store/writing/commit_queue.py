@@ -25,6 +25,7 @@ from ..database import Database
 from ..database_errors import RETRY_S, retried
 from ..errors import StoreError, StoreFull, StoreUnavailable
 from ..operations import Write, acknowledge, run_writes, set_checkpoint
+from ..operations.transaction import WRITE_TIMEOUT_S
 
 LOG = logging.getLogger(__name__)
 
@@ -34,31 +35,16 @@ MAX_BATCH = 1024
 """Writes per transaction, unless one call has more."""
 BATCHING_WINDOW_MS = 4.0
 """Milliseconds that the first write of a batch waits for others."""
-WRITE_TIMEOUT_S = 120.0
-"""Seconds from the submission of a write to its deadline, unless its caller sets another one."""
-
 _DURABLE = frozenset(one.name for one in (acknowledge, set_checkpoint))
 """Operations whose commit is on the disk when it returns. Others survive the death of a process; after a power cut, the
 newest of them may be missing. These two name files, and older files are deleted once they are committed.
 """
 
 
-class TimedWrite(NamedTuple):
-    """A write and the seconds that are left until its deadline: a duration, because hosts do not share a clock."""
-
-    write: Write[Any]
-    left_s: float
-
-
-class Answer(NamedTuple):
-    """The result of one write, or the exception that it raised."""
-
-    committed: bool
-    value: Any
-
-
-_DONE = Answer(True, None)
-"""The answer of a write without a result."""
+Answers = list[Any]
+"""The result of each write, or the exception that it raised."""
+_PENDING = object()
+"""In place of an answer that is missing."""
 
 
 class _Call:
@@ -66,13 +52,13 @@ class _Call:
 
     __slots__ = ("_answers", "_begun", "_unanswered", "deadline", "future", "submitted", "writes")
 
-    def __init__(self, writes: Sequence[TimedWrite]) -> None:
-        self.future: Future[list[Answer]] = Future()
+    def __init__(self, writes: Sequence[Write[Any]]) -> None:
+        self.future: Future[Answers] = Future()
         self.writes = list(writes)
         self.submitted = monotonic()
         self.deadline = self.submitted + min(one.left_s for one in writes)
         """The first deadline of the writes."""
-        self._answers: list[Any] = [None] * len(writes)
+        self._answers: Answers = [_PENDING] * len(writes)
         self._unanswered = len(writes)
         self._begun = False
 
@@ -82,7 +68,7 @@ class _Call:
             self._begun = self.future.set_running_or_notify_cancel()
         return self._begun
 
-    def answer(self, first: int, answers: Sequence[Answer]) -> None:
+    def answer(self, first: int, answers: Answers) -> None:
         """Answer the writes from ``first`` on; the last answer resolves the future."""
         self._answers[first : first + len(answers)] = answers
         self._unanswered -= len(answers)
@@ -93,7 +79,7 @@ class _Call:
         """Fail the writes that have no answer, and return how many those are."""
         failed = self._unanswered
         if failed:
-            self._answers = [one or Answer(False, error) for one in self._answers]
+            self._answers = [error if one is _PENDING else one for one in self._answers]
             self._unanswered = 0
             self.future.set_result(self._answers)
         return failed
@@ -107,14 +93,14 @@ class _Part(NamedTuple):
     end: int
 
     @property
-    def writes(self) -> list[TimedWrite]:
+    def writes(self) -> list[Write[Any]]:
         return self.call.writes[self.first : self.end]
 
     def singles(self) -> "Iterator[_Part]":
         return (_Part(self.call, at, at + 1) for at in range(self.first, self.end))
 
     def fail(self, error: BaseException) -> None:
-        self.call.answer(self.first, [Answer(False, error)] * (self.end - self.first))
+        self.call.answer(self.first, [error] * (self.end - self.first))
 
 
 class CommitQueue:
@@ -147,17 +133,17 @@ class CommitQueue:
         future: Future[T] = Future()
         future.set_running_or_notify_cancel()
 
-        def resolve(call: "Future[list[Answer]]") -> None:
+        def resolve(call: "Future[Answers]") -> None:
             (answer,) = call.result()
-            if answer.committed:
-                future.set_result(answer.value)
+            if isinstance(answer, BaseException):
+                future.set_exception(answer)
             else:
-                future.set_exception(answer.value)
+                future.set_result(answer)
 
-        self.submit_all([TimedWrite(write, timeout_s)]).add_done_callback(resolve)
+        self.submit_all([write.within(timeout_s)]).add_done_callback(resolve)
         return future
 
-    def submit_all(self, writes: Sequence[TimedWrite]) -> "Future[list[Answer]]":
+    def submit_all(self, writes: Sequence[Write[Any]]) -> "Future[Answers]":
         """Queue writes, at least one, in their order; the future holds one answer per write once each has one.
 
         A write whose deadline has passed fails with StoreUnavailable instead of being begun. A cancelled future cancels
@@ -169,7 +155,7 @@ class CommitQueue:
         call = _Call(writes)
         with self._changed:
             if self._closing:
-                raise StoreError(f"`{writes[0].write.operation}` was not stored: the store's writer is closed")
+                raise StoreError(f"`{writes[0].operation}` was not stored: the store's writer is closed")
             queued = self._pending
             self._queue.append(call)
             self._pending += len(writes)
@@ -181,7 +167,7 @@ class CommitQueue:
         """Queue a write and return its result once it is committed. Raises the write's exception, or TimeoutError."""
         return self.submit(write, timeout_s).result(timeout_s)
 
-    async def run(self, writes: Sequence[TimedWrite]) -> list[Answer]:
+    async def run(self, writes: Sequence[Write[Any]]) -> Answers:
         """Commit writes in their order, off the event loop. A failure is an answer: one hides no others."""
         return await asyncio.wrap_future(self.submit_all(writes)) if writes else []
 
@@ -237,9 +223,8 @@ class CommitQueue:
         whole = _Part(call, 0, len(call.writes))
         lost = set()
         for one in whole.singles():
-            timed = call.writes[one.first]
             try:
-                call.writes[one.first] = timed._replace(write=timed.write.staged(self._database.blobs))
+                call.writes[one.first] = call.writes[one.first].staged(self._database.blobs)
             except Exception as error:  # noqa: BLE001 - raised where the write is awaited
                 one.fail(error)
                 lost.add(one)
@@ -255,7 +240,7 @@ class CommitQueue:
 
         def attempt() -> list[Any]:
             parts[:] = _in_time(parts)
-            return self._transact([one.write for part in parts for one in part.writes]) if parts else []
+            return self._transact([write for part in parts for write in part.writes]) if parts else []
 
         try:
             results = iter(retried(attempt, self._retry_s))
@@ -273,8 +258,7 @@ class CommitQueue:
             self._commit(parts[half:])
         else:
             for call, first, end in parts:
-                found = islice(results, end - first)
-                call.answer(first, [_DONE if one is None else Answer(True, one) for one in found])
+                call.answer(first, list(islice(results, end - first)))
 
     def _give_up(self, calls: Iterable[_Call], error: StoreUnavailable) -> None:
         """Fail ``calls``, and those that queued up while the store was away: they have waited for it, too."""
@@ -298,11 +282,11 @@ def _in_time(parts: Sequence[_Part]) -> list[_Part]:
             kept.append(part)
             continue
         for one in part.singles():
-            ((write, left_s),) = one.writes
-            if now < part.call.submitted + left_s:
+            (write,) = one.writes
+            if now < part.call.submitted + write.left_s:
                 kept.append(one)
             else:
-                one.fail(overdue(write, left_s))
+                one.fail(overdue(write, write.left_s))
     return kept
 
 

@@ -11,26 +11,26 @@ from turnwise.agents.store_actor import StoreActor, send_to
 from turnwise.store import operations
 from turnwise.store.database import open_database
 from turnwise.store.errors import StoreError
+from turnwise.store.operations import Write
 from turnwise.store.queries import find_run, load_trajectory
 from turnwise.store.writing.client import StoreClient
-from turnwise.store.writing.commit_queue import Answer, TimedWrite
 from turnwise.tests.store.making import contents, create_run, group, trajectory, turn
 
 
 def test_a_store_that_cannot_be_opened_is_the_answer_until_it_can(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/turnwise.db"
-    writes = [TimedWrite(operations.request_stop.bind(run="r"), 60.0)] * 2
+    writes = [operations.request_stop.bind(run="r").within(60.0)] * 2
 
     async def scenario() -> None:
         writer = StoreActor(url, None)
         with pytest.raises(StoreError, match="there is no store at"):
             await writer.ping()
         answers = await writer.run(writes)
-        assert [one.committed for one in answers] == [False, False]
-        assert "there is no store at" in str(answers[0].value)
+        assert [type(one) for one in answers] == [StoreError, StoreError]
+        assert "there is no store at" in str(answers[0])
         create_run(open_database(url, create=True))
         assert await writer.ping()
-        assert [one.committed for one in await writer.run(writes)] == [True, True]
+        assert await writer.run(writes) == [None, None]
         await writer.close()
 
     asyncio.run(scenario())
@@ -45,7 +45,7 @@ class Lost:
         self.run = self
         self._writer, self._errors = writer, list(errors)
 
-    async def remote(self, writes: list[TimedWrite]) -> list[Answer]:
+    async def remote(self, writes: list[Write[Any]]) -> list[Any]:
         is_executed = len(self._errors) % 2 == 0
         answers = await self._writer.run(writes) if is_executed else []
         if self._errors:
@@ -80,7 +80,7 @@ def test_a_writer_that_dies_after_its_commit_and_before_its_answer_writes_once(
     class DyingWriter(StoreActor):
         """Dies at every second call, after it has committed."""
 
-        async def run(self, writes: list[TimedWrite]) -> list[Answer]:
+        async def run(self, writes: list[Write[Any]]) -> list[Any]:
             answers = await super().run(writes)
             with deaths.open("a") as file:
                 file.write(".")

@@ -24,7 +24,7 @@ from turnwise.store.recent_groups import RecentGroups
 from turnwise.store.run_store import RunStore
 from turnwise.store.schema import run
 from turnwise.store.writing.client import StoreClient
-from turnwise.store.writing.commit_queue import Answer, CommitQueue
+from turnwise.store.writing.commit_queue import CommitQueue
 from turnwise.tests.store.making import call, create_run, group, play, sqlite_store
 
 
@@ -36,7 +36,7 @@ def local(tmp_path: Path) -> Database:
     return database
 
 
-async def reads_only(_: object) -> list[Answer]:
+async def reads_only(_: object) -> list[Any]:
     raise AssertionError("nothing is written here")
 
 

@@ -25,9 +25,9 @@ from turnwise.errors import TurnwiseError
 from turnwise.records import Horizon, Source, Status, Trajectory
 from turnwise.store.content.rows import STEP
 from turnwise.store.errors import StoreConflict, StoreFull
+from turnwise.store.operations import Write
 from turnwise.store.queries import load_trajectory
 from turnwise.store.schema import step
-from turnwise.store.writing import commit_queue
 from turnwise.tests.agents.players import (
     HORIZON,
     QUICK,
@@ -177,14 +177,12 @@ def test_a_lost_turn_ends_the_run_and_not_the_episode_as_completed(tmp_path: Pat
     async def scenario(stage: Stage) -> None:
         send = stage.send
 
-        async def losing(writes: list[commit_queue.TimedWrite]) -> list[commit_queue.Answer]:
-            def lost(one: commit_queue.TimedWrite) -> bool:
-                return one.write.operation == "append" and any(
-                    row[STEP.index("terminated")] for row in one.write.record.rows.steps
-                )
+        async def losing(writes: list[Write[Any]]) -> list[Any]:
+            def lost(one: Write[Any]) -> bool:
+                return one.operation == "append" and any(row[STEP.index("terminated")] for row in one.record.rows.steps)
 
             answers = iter(await send([one for one in writes if not lost(one)]))
-            answer = commit_queue.Answer(how != "failed", StoreFull("no room on the disk") if how == "failed" else None)
+            answer = StoreFull("no room on the disk") if how == "failed" else None
             return [answer if lost(one) else next(answers) for one in writes]
 
         stage.send = losing

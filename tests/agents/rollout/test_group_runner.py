@@ -4,6 +4,7 @@ import asyncio
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from turnwise.agents.errors import EngineFailed
@@ -16,8 +17,8 @@ from turnwise.envs.tasks import env_key, make_task
 from turnwise.errors import TurnwiseError
 from turnwise.records import Status, Trajectory
 from turnwise.store.errors import NotFound
+from turnwise.store.operations import Write
 from turnwise.store.queries import load_trajectory
-from turnwise.store.writing.commit_queue import Answer, TimedWrite
 from turnwise.tests.agents.players import (
     QUICK,
     Respond,
@@ -273,8 +274,8 @@ def test_a_commit_that_has_started_at_the_timeout_completes(tmp_path: Path) -> N
     async def scenario(stage: Stage) -> None:
         send = stage.send
 
-        async def slow(writes: list[TimedWrite]) -> list[Answer]:
-            if any(one.write.operation == "finish_trajectory" for one in writes):
+        async def slow(writes: list[Write[Any]]) -> list[Any]:
+            if any(one.operation == "finish_trajectory" for one in writes):
                 await asyncio.sleep(1.5)
             return await send(writes)
 
@@ -291,8 +292,8 @@ def test_a_commit_of_an_episode_without_an_environment_completes(tmp_path: Path)
     async def scenario(stage: Stage) -> None:
         send = stage.send
 
-        async def slow(writes: list[TimedWrite]) -> list[Answer]:
-            if any(one.write.operation == "finish_trajectory" for one in writes):
+        async def slow(writes: list[Write[Any]]) -> list[Any]:
+            if any(one.operation == "finish_trajectory" for one in writes):
                 await asyncio.sleep(1.0)
             return await send(writes)
 
@@ -311,8 +312,8 @@ def test_a_cancelled_group_is_recorded_and_not_retried(tmp_path: Path, slow: boo
     async def scenario(stage: Stage) -> None:
         send, ending = stage.send, asyncio.Event()
 
-        async def watched(writes: list[TimedWrite]) -> list[Answer]:
-            if slow and any(one.write.operation == "finish_trajectory" for one in writes):
+        async def watched(writes: list[Write[Any]]) -> list[Any]:
+            if slow and any(one.operation == "finish_trajectory" for one in writes):
                 ending.set()
                 await asyncio.sleep(0.5)
             return await send(writes)

@@ -12,9 +12,9 @@ from turnwise.store import operations
 from turnwise.store.content.blobs import INLINE_BYTES, BlobStore, NewBlob, digest
 from turnwise.store.content.rows import STEP, Rows, rows_of
 from turnwise.store.errors import NotStored, StoreFull, StoreUnavailable
+from turnwise.store.operations import Write
 from turnwise.store.queries import load_trajectory
 from turnwise.store.writing.client import StoreClient, size_of
-from turnwise.store.writing.commit_queue import Answer, TimedWrite
 from turnwise.store.writing.trajectory_writer import TrajectoryWriter
 from turnwise.tests.agents.players import Stage, on_stage
 from turnwise.tests.store import making
@@ -26,13 +26,13 @@ class Losing:
     def __init__(self, stage: Stage, of: str, error: Exception) -> None:
         self._stage, self._of, self._error = stage, of, error
 
-    async def __call__(self, writes: list[TimedWrite]) -> list[Answer]:
-        def lost(one: TimedWrite) -> bool:
-            to_it = one.write.operation == "append" and one.write.record.trajectory == self._of
-            return to_it and any(row[STEP.index("idx")] == 0 for row in one.write.record.rows.steps)
+    async def __call__(self, writes: list[Write[Any]]) -> list[Any]:
+        def lost(one: Write[Any]) -> bool:
+            to_it = one.operation == "append" and one.record.trajectory == self._of
+            return to_it and any(row[STEP.index("idx")] == 0 for row in one.record.rows.steps)
 
         answers = iter(await self._stage.send([one for one in writes if not lost(one)]))
-        return [Answer(False, self._error) if lost(one) else next(answers) for one in writes]
+        return [self._error if lost(one) else next(answers) for one in writes]
 
 
 def illustrated() -> Rows:
@@ -87,7 +87,7 @@ def test_an_error_that_is_not_of_turnwise_is_wrapped(tmp_path: Path) -> None:
 
 
 def test_an_unreachable_store_fails_every_write_that_was_sent() -> None:
-    async def away(_: list[TimedWrite]) -> list[Answer]:
+    async def away(_: list[Write[Any]]) -> list[Any]:
         raise ConnectionError("gone")
 
     async def scenario() -> None:
@@ -106,7 +106,7 @@ def test_a_store_that_does_not_answer_is_reported_at_the_deadline(monkeypatch: p
     monkeypatch.setattr("turnwise.store.writing.client.ANSWER_GRACE_S", 0.05)
     left: list[float] = []
 
-    async def frozen(writes: list[TimedWrite]) -> list[Answer]:
+    async def frozen(writes: list[Write[Any]]) -> list[Any]:
         left.extend(one.left_s for one in writes)
         await asyncio.sleep(60)
         return []
@@ -136,10 +136,10 @@ def test_producers_wait_while_too_much_is_pending(
         sent: list[int] = []
         go = asyncio.Event()
 
-        async def slow(writes: list[TimedWrite]) -> list[Answer]:
+        async def slow(writes: list[Write[Any]]) -> list[Any]:
             await go.wait()
             sent.append(len(writes))
-            return [Answer(True, None)] * len(writes)
+            return [None] * len(writes)
 
         client = StoreClient(slow)
 
@@ -170,10 +170,10 @@ def test_images_are_staged_in_a_thread_and_sent_as_hashes(tmp_path: Path) -> Non
             return super().stage(new)
 
     async def scenario(stage: Stage) -> None:
-        sent: list[TimedWrite] = []
+        sent: list[Write[Any]] = []
         staged: list[bool] = []
 
-        async def send(writes: list[TimedWrite]) -> list[Answer]:
+        async def send(writes: list[Write[Any]]) -> list[Any]:
             sent.extend(writes)
             names = [digest(picture) for picture in pictures]
             staged.append(all((tmp_path / "turnwise.blobs" / name[:2] / name[2:4] / name).exists() for name in names))
@@ -188,7 +188,7 @@ def test_images_are_staged_in_a_thread_and_sent_as_hashes(tmp_path: Path) -> Non
         await writer.finish(operations.Ending(Status.COMPLETED), [pictures[1]])
         assert staged[-1]
         assert on_loop == [False, False]
-        assert sum(size_of(one.write.record) for one in sent) < INLINE_BYTES / 4
+        assert sum(size_of(one.record) for one in sent) < INLINE_BYTES / 4
         with stage.database.read() as conn:
             assert stage.database.blobs.get_many(conn, map(digest, pictures)) == {digest(one): one for one in pictures}
 
@@ -216,10 +216,10 @@ def test_a_write_does_not_wait_for_the_content_of_a_later_one() -> None:
     async def scenario() -> None:
         sent: list[int] = []
 
-        async def send(writes: list[TimedWrite]) -> list[Answer]:
+        async def send(writes: list[Write[Any]]) -> list[Any]:
             sent.append(len(writes))
             may_end.set()
-            return [Answer(True, None)] * len(writes)
+            return [None] * len(writes)
 
         class Waiting(BlobStore):
             def stage(self, new: NewBlob) -> NewBlob:
@@ -242,9 +242,9 @@ def test_a_call_carries_a_bounded_number_of_writes(monkeypatch: pytest.MonkeyPat
     async def scenario() -> None:
         sent: list[int] = []
 
-        async def send(writes: list[TimedWrite]) -> list[Answer]:
+        async def send(writes: list[Write[Any]]) -> list[Any]:
             sent.append(len(writes))
-            return [Answer(True, None)] * len(writes)
+            return [None] * len(writes)
 
         client = StoreClient(send)
         for size in (1, 1, 1, 1, 2000, 2000, 1):

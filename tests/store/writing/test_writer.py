@@ -18,7 +18,7 @@ from turnwise.store.database import Database, open_database
 from turnwise.store.errors import Fenced, NotFound, StoreConflict, StoreError, StoreFull, StoreUnavailable
 from turnwise.store.queries import find_run, load_trajectory
 from turnwise.store.schema import step
-from turnwise.store.writing.commit_queue import CommitQueue, TimedWrite
+from turnwise.store.writing.commit_queue import CommitQueue
 from turnwise.tests.store.making import create_run, group, items, play_group, records, trajectory, turn
 from turnwise.tests.store.postgres import Server
 
@@ -95,10 +95,10 @@ def test_a_call_is_answered_as_a_whole_in_the_order_of_its_writes(
     create_run(database)
     writer = CommitQueue(database, window_ms=0)
     opened = [operations.open_group.bind(group=group(name, run=run)) for name, run in ("ar", "b?", "cr")]
-    late = TimedWrite(operations.request_stop.bind(run="r"), -1.0)
-    answers = writer.submit_all([*(TimedWrite(write, 60.0) for write in opened), late]).result(10)
-    assert [one.committed for one in answers] == [True, False, True, False]
-    assert [type(one.value) for one in answers[1::2]] == [NotFound, StoreUnavailable]
+    late = operations.request_stop.bind(run="r").within(-1.0)
+    answers = writer.submit_all([*(write.within(60.0) for write in opened), late]).result(10)
+    assert answers[::2] == [None, None]
+    assert [type(one) for one in answers[1::2]] == [NotFound, StoreUnavailable]
     with database.read() as conn:
         assert not find_run(conn, "r").stop_requested
     writer.close()
@@ -112,7 +112,7 @@ def test_a_cancelled_call_is_not_begun(impatient: Database) -> None:
         first = writer.submit(operations.add_version.bind(run="r", update=0, parent=None))
         while writer.pending:
             time.sleep(0.001)
-        call = writer.submit_all([TimedWrite(operations.request_stop.bind(run="r"), 60.0)] * 2)
+        call = writer.submit_all([operations.request_stop.bind(run="r").within(60.0)] * 2)
         assert call.cancel()
     first.result(10)
     writer.close()

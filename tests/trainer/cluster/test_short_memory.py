@@ -12,6 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 from turnwise.errors import TurnwiseError
@@ -70,8 +71,8 @@ def store_writer() -> None:
     from turnwise.agents.store_actor import StoreActor, send_to
     from turnwise.store import operations
     from turnwise.store.database import open_database
+    from turnwise.store.operations import Write
     from turnwise.store.writing.client import StoreClient
-    from turnwise.store.writing.commit_queue import Answer, TimedWrite
     from turnwise.tests.store.making import create_run, group
     from turnwise.trainer.cluster.actors import StoreAccess
 
@@ -80,7 +81,7 @@ def store_writer() -> None:
     class Held(StoreActor):
         """Answers no first call."""
 
-        async def run(self, writes: list[TimedWrite]) -> list[Answer]:
+        async def run(self, writes: list[Write[Any]]) -> list[Any]:
             await held("run")
             return await super().run(writes)
 

@@ -18,10 +18,9 @@ from turnwise.agents.tokens.renderers import load_renderer
 from turnwise.envs.runner.env_thread import EnvThread
 from turnwise.envs.tiny.text_tasks import VOCABULARY
 from turnwise.records import Group, GroupState, Outcome, Status, Trajectory
-from turnwise.store.operations import Ending
+from turnwise.store.operations import Ending, Write
 from turnwise.store.queries import load_trajectory
 from turnwise.store.writing.client import StoreClient
-from turnwise.store.writing.commit_queue import Answer, TimedWrite
 from turnwise.store.writing.trajectory_writer import TrajectoryWriter
 from turnwise.tests.agents.players import QUICK, Respond, Stage, always, group, on_stage, oracle, site
 from turnwise.tests.agents.sampled_groups import LONG, Decides, Sampler, sampled_by
@@ -55,10 +54,10 @@ def test_late_writes_of_a_lost_worker_do_not_change_the_members_played_again(tmp
     async def scenario(stage: Stage) -> None:
         late = asyncio.Event()
 
-        async def after_it_was_lost(writes: list[TimedWrite]) -> list[Answer]:
+        async def after_it_was_lost(writes: list[Write[Any]]) -> list[Any]:
             await late.wait()
             answers = await stage.send(writes)
-            if any(one.write.operation == ("finish_trajectory" if ends else "append") for one in writes):
+            if any(one.operation == ("finish_trajectory" if ends else "append") for one in writes):
                 pool.wrote.set()
             return answers
 
