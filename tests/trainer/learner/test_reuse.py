@@ -98,6 +98,8 @@ async def next_update(stage: Stage, step: UpdateStep) -> UpdateResult | None:
 def items(stage: Stage, update: int) -> dict[str, bool]:
     """Return the trajectories of an update, and whether each was fresh."""
     with stage.database.read() as conn:
+        if update not in queries.update_numbers(conn, "r"):
+            return {}
         return {one.trajectory: one.fresh for one in queries.load_update(conn, "r", update).members}
 
 
