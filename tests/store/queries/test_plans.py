@@ -317,6 +317,7 @@ def test_no_write_scans_a_table_that_grows(database: Database) -> None:
         ("cancel_trajectories", {"group": "open", "reason": "its worker was lost"}),
         ("close_group", {"group": "new", "state": SCORING}),
         ("score_group", {"group": "new", "number": 99, "state": READY}),
+        ("add_rewards", {"reward_set": 1, "rewards": [operations.Rewards("new-0", [0.5])]}),
         ("set_checkpoint", {"run": "r", "version": last - 2, "path": "checkpoint"}),
         ("add_metrics", {"run": "r", "update": last, "metrics": {"loss": 0.4}}),
         ("lease_groups", {"run": "r", "owner": "late", "count": 1, "timeout_s": -1}),
