@@ -14,7 +14,6 @@ import os
 import stat
 from collections.abc import Mapping
 from dataclasses import replace
-from fnmatch import fnmatchcase
 from pathlib import Path
 from posixpath import dirname, normpath
 from typing import Any, Literal
@@ -25,6 +24,7 @@ from ...sandbox import Entry, Kind, SandboxSpec, Tree
 from ...user_files import UnreadableFile, read_toml
 from ..errors import EnvError
 from .checks.calls import CallCase
+from .checks.protected import check_protected
 from .task import Case, CodeTask
 
 MANIFEST = "task.toml"
@@ -149,7 +149,7 @@ def load(folder: Path) -> tuple[CodeTask, str]:
             case_seconds=limits.case_seconds,
         )
         task.check_cases()
-        _check_protected(manifest.protected, task.workspace)
+        check_protected(manifest.protected, task.workspace)
     except ValueError as error:
         raise BadTask(f"{folder / MANIFEST}: {error}") from None
     return task, manifest.split
@@ -159,25 +159,6 @@ def _leaves(path: str, target: str) -> bool:
     """Return whether a link at ``path`` of the workspace leads out of ``/workspace``; it may lead to no file."""
     led = normpath(f"/workspace/{dirname(path)}/{target}") if not target.startswith("/") else normpath(target)
     return led != "/workspace" and not led.startswith("/workspace/")
-
-
-def _check_protected(patterns: list[str], workspace: Tree) -> None:
-    """Refuse a pattern that does not match the files that it means. It may name files that do not exist yet.
-
-    Raises:
-        ValueError: the message names the pattern to write instead.
-    """
-    files = [path for path, entry in workspace.entries.items() if entry.kind is not Kind.FOLDER]
-    for pattern in patterns:
-        if any(fnmatchcase(path, pattern) for path in files):
-            continue
-        meant = normpath(pattern).removeprefix("/workspace").lstrip("/")
-        if any(path.startswith(f"{meant}/") for path in files):
-            meant += "/*"
-        instead = next((path for path in files if fnmatchcase(path.lower(), meant.lower())), "")
-        if meant != pattern or instead:
-            written = meant if not instead or fnmatchcase(instead, meant) else instead
-            raise ValueError(f"protected: {pattern!r} matches no file of workspace/: write {written!r}")
 
 
 def find(folder: Path, split: str) -> tuple[Path, ...]:
