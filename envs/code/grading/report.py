@@ -19,6 +19,8 @@ class Report(BaseModel):
     """Ids of the collected tests."""
     results: dict[str, str]
     """Worst outcome over the phases of each test, by id."""
+    unfit: dict[str, str]
+    """Reasons by the id of each test or file whose outcome is no verdict: skipped, expected to fail, not run."""
     errors: str
     """Texts of the test files that could not be imported."""
     tamper: list[str]
