@@ -118,13 +118,13 @@ class ChatApi:
         """Return the server's next message; ``options`` are further keys of the request.
 
         The request is repeated, within the timeout, if the server asks to wait, the connection fails or the response is
-        no chat completion. A server that rejects a conversation after its first turn rejects the turns in it: that is a
-        failure of the policy, unless the server names another cause.
+        no chat completion. A server that rejects a conversation after its first turn, with words about its messages,
+        rejects the turns in it: that is a failure of the policy. Any other rejection is one of the server.
 
         Raises:
             ContextOutgrown: the conversation no longer fits the model's context.
-            PolicyFailed: the model returned no text, or none within the timeout, or the server rejects the conversation
-                after its first turn.
+            PolicyFailed: the model returned no text, or none within the timeout, or the server rejects the turns of the
+                conversation.
             EngineFailed: the server cannot be reached, failed, or asks to wait longer than the timeout allows.
             CancelledError: the caller was cancelled; the cause is an ``EngineFailed`` if an earlier try failed.
         """
@@ -220,7 +220,7 @@ class ChatApi:
             return found
         if 300 <= status < 400:
             raise self._failed(f"no message: {found}; it redirects to `{headers.get('location', '')}`")
-        if begun and status in (400, 422) and not found.outside:
+        if begun and found.of_turns:
             raise PolicyFailed(f"{self._shown} rejected the conversation after its first turn ({found})")
         raise self._failed(f"no message: {found}{self._through() if status in (403, 407, 502) else ''}")
 

@@ -92,6 +92,18 @@ RETRIED_CODES = re.compile(
     re.IGNORECASE,
 )
 """Codes and types with the same meaning, in an error that comes with another status."""
+RETRIED_WORDS = re.compile(
+    r"\b(busy|overloaded|at capacity|under maintenance|temporarily)\b|\b(try|retry)( again)? (later|in a)\b",
+    re.IGNORECASE,
+)
+"""Words with the same meaning."""
+TURNS = re.compile(
+    r"\b(messages?|content|conversation|history|turns?|text|prompts?|inputs?|characters?|utf-?8|unicode)\b",
+    re.IGNORECASE,
+)
+"""Words about the conversation."""
+TEMPLATE = re.compile(r"\balternat|\btemplate\b|\bjinja|\bsystem (role|messages?)\b", re.IGNORECASE)
+"""Words about the chat template of the server: the roles of a conversation are the same for every policy."""
 WAIT = re.compile(
     r"(?:try again|retry)(?:ing)? (?:in|after) "
     r"(?P<wait>(?:\d+(?:\.\d+)? ?(?:hours?|min(?:ute)?s?|sec(?:ond)?s?|ms|[hms])\b ?"
@@ -160,8 +172,14 @@ class Rejection:
     @property
     def temporary(self) -> bool:
         """Whether the same request may succeed after a wait."""
-        codes = any(RETRIED_CODES.search(one) for one in (self.code, self.kind))
-        return (self.status in RETRIED_STATUSES or codes) and not self.exhausted
+        named = any(RETRIED_CODES.search(one) for one in (self.code, self.kind)) or RETRIED_WORDS.search(self.message)
+        return (self.status in RETRIED_STATUSES or bool(named)) and not self.exhausted
+
+    @property
+    def of_turns(self) -> bool:
+        """Whether the cause is the turns of the conversation: an empty one, say, or one with a control character."""
+        named = TURNS.search(self.message) and not TEMPLATE.search(self.message)
+        return self.status in (400, 422) and bool(named) and not self.outside
 
     def __str__(self) -> str:
         return f"status {self.status}" + (f": {shown(self.message.encode())}" if self.message else "")
