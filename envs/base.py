@@ -30,6 +30,7 @@ from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 from numpy.typing import NDArray
 
 from ..records import SPLITS
+from .errors import EnvironmentBroken
 from .spaces import FreeText, Png
 
 Image: TypeAlias = NDArray[np.uint8]
@@ -286,7 +287,15 @@ class Adapted(TurnEnv):
 
     def _get(self, name: str, default: Any) -> Any:
         found = self.provider(name)
-        return default if found is None else getattr(found, name)
+        if found is None:
+            return default
+        value = getattr(found, name)
+        if callable(default) and not callable(value):
+            raise EnvironmentBroken(
+                f"`{name}` of {type(found).__name__} is a {type(value).__name__}; turnwise calls the method of this "
+                "name: rename the attribute, or make it the method of docs/environments.md"
+            )
+        return value
 
     def _restorer(self) -> gymnasium.Env[Any, Any] | None:
         """Return the outermost environment or wrapper with snapshots; None if a snapshot would lack state outside it.

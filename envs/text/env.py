@@ -52,7 +52,7 @@ class Snapshot:
 
 class TextSiteEnv(TurnEnv):
     """The site of a seed. ``family`` is ``mix`` or one of ``find``, ``login``, ``open``; ``pool_size`` is the number of
-    tasks per split, or 0 for one task per seed.
+    training tasks, or 0 for one task per seed.
 
     Raises:
         ValueError: the family or, at reset, the split is unknown; or ``pool_size`` is negative.
@@ -214,8 +214,8 @@ class TextSiteEnv(TurnEnv):
         return {"action_valid": valid, "state_key": key, "env_error": None, "success": False, "reward_parts": parts}
 
     def tasks(self, split: str) -> Sequence[int] | None:
-        """Return the seeds 0 to ``pool_size`` - 1; None without a limit."""
-        return range(self.pool_size) if self.pool_size else None
+        """Return the seeds 0 to ``pool_size`` - 1 for training; None without a limit, and for the split ``test``."""
+        return range(self.pool_size) if self.pool_size and split == "train" else None
 
     def valid_actions(self) -> list[tuple[str, float]]:
         """Return the actions that apply on this page; actions that end the episode have half the weight."""

@@ -81,7 +81,7 @@ class Snapshot:
 
 
 class LanguageEnv(TurnEnv):
-    """The puzzle of a seed. ``level`` is the difficulty, 1 to 3; ``pool_size`` is the number of tasks per split, or 0
+    """The puzzle of a seed. ``level`` is the difficulty, 1 to 3; ``pool_size`` is the number of training tasks, or 0
     for one task per seed.
 
     Raises:
@@ -171,8 +171,8 @@ class LanguageEnv(TurnEnv):
         }
 
     def tasks(self, split: str) -> Sequence[int] | None:
-        """Return the seeds 0 to ``pool_size`` - 1; None without a limit."""
-        return range(self.pool_size) if self.pool_size else None
+        """Return the seeds 0 to ``pool_size`` - 1 for training; None without a limit, and for the split ``test``."""
+        return range(self.pool_size) if self.pool_size and split == "train" else None
 
     def oracle(self) -> str:
         """Return the next right action."""
