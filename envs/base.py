@@ -212,7 +212,10 @@ class Adapted(TurnEnv):
 
     def oracle(self) -> str:
         """Return the reference action."""
-        return str(self._get("oracle", partial(self._lacks, "oracle"))())
+        action = self._get("oracle", partial(self._lacks, "oracle"))()
+        if action is None:
+            raise EnvironmentBroken(f"oracle() of {type(self.core).__name__} returned None; an action is a text")
+        return str(action)
 
     def valid_actions(self) -> list[tuple[str, float]]:
         """Return the valid actions."""

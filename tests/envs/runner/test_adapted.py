@@ -272,3 +272,10 @@ def test_an_environment_that_cannot_be_rendered_here_passes_the_checker_of_gymna
         return await gymnasium_checker(Subject(UNRENDERED, {}, 30.0))
 
     assert asyncio.run(checked()).startswith("passed")
+
+
+def test_an_oracle_that_returns_nothing_is_named() -> None:
+    env = Count()
+    env.oracle = lambda: None  # type: ignore[method-assign, assignment, return-value]
+    with pytest.raises(EnvironmentBroken, match=r"oracle\(\) of Count returned None"):
+        Adapted(env).oracle()
