@@ -37,7 +37,11 @@ class Hangs(TurnEnv):
         self.released.wait(20)
 
 
-gymnasium.register("once/Hangs-v0", entry_point=Hangs)
+def _made(**options: Any) -> gymnasium.Env[Obs, str]:
+    return Hangs()
+
+
+gymnasium.register("once/Hangs-v0", entry_point=_made)
 
 
 def test_an_environment_that_does_not_close_changes_no_result(
