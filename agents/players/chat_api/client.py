@@ -118,8 +118,8 @@ class ChatApi:
         """Return the server's next message; ``options`` are further keys of the request.
 
         The request is repeated, within the timeout, if the server asks to wait, the connection fails or the response is
-        no chat completion. A server that rejects a conversation after its first turn, with words about its messages,
-        rejects the turns in it: that is a failure of the policy. Any other rejection is one of the server.
+        no chat completion. A server that rejects a conversation after its first turn rejects the turns in it: that is a
+        failure of the policy, unless the server names another cause.
 
         Raises:
             ContextOutgrown: the conversation no longer fits the model's context.

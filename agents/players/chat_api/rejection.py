@@ -97,11 +97,13 @@ RETRIED_WORDS = re.compile(
     re.IGNORECASE,
 )
 """Words with the same meaning."""
-TURNS = re.compile(
-    r"\b(messages?|content|conversation|history|turns?|text|prompts?|inputs?|characters?|utf-?8|unicode)\b",
-    re.IGNORECASE,
+PARAMETER = re.compile(
+    r"\b(unknown|unsupported|unrecogni[sz]ed|unexpected|invalid|extra|missing)( request)? "
+    r"(field|parameter|argument|value|input|key|option)s?\b(?!.{0,40}\b(messages?|content)\b)"
+    r"|`body\.(?!messages)\w+`|field required",
+    re.IGNORECASE | re.DOTALL,
 )
-"""Words about the conversation."""
+"""Words about the other keys of the request, which are the same for every policy."""
 TEMPLATE = re.compile(r"\balternat|\btemplate\b|\bjinja|\bsystem (role|messages?)\b", re.IGNORECASE)
 """Words about the chat template of the server: the roles of a conversation are the same for every policy."""
 WAIT = re.compile(
@@ -177,9 +179,12 @@ class Rejection:
 
     @property
     def of_turns(self) -> bool:
-        """Whether the cause is the turns of the conversation: an empty one, say, or one with a control character."""
-        named = TURNS.search(self.message) and not TEMPLATE.search(self.message)
-        return self.status in (400, 422) and bool(named) and not self.outside
+        """Whether the cause may be the turns of the conversation: it is, unless the words name another one.
+
+        A rejection in words that nobody foresaw would otherwise leave out the episodes that a policy loses.
+        """
+        is_other = TEMPLATE.search(self.message) or PARAMETER.search(self.message)
+        return self.status in (400, 422) and not is_other and not self.outside
 
     def __str__(self) -> str:
         return f"status {self.status}" + (f": {shown(self.message.encode())}" if self.message else "")
