@@ -29,6 +29,7 @@ import numpy as np
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 from numpy.typing import NDArray
 
+from .errors import EnvironmentBroken
 from .spaces import FreeText, Png
 
 Image: TypeAlias = NDArray[np.uint8]
@@ -201,7 +202,10 @@ class Adapted(TurnEnv):
 
     def oracle(self) -> str:
         """Return the reference action."""
-        return str(self._get("oracle", partial(self._lacks, "oracle"))())
+        action = self._get("oracle", partial(self._lacks, "oracle"))()
+        if action is None:
+            raise EnvironmentBroken(f"oracle() of {type(self.core).__name__} returned None; an action is a text")
+        return str(action)
 
     def valid_actions(self) -> list[tuple[str, float]]:
         """Return the valid actions."""
@@ -276,7 +280,15 @@ class Adapted(TurnEnv):
 
     def _get(self, name: str, default: Any) -> Any:
         found = self.provider(name)
-        return default if found is None else getattr(found, name)
+        if found is None:
+            return default
+        value = getattr(found, name)
+        if callable(default) and not callable(value):
+            raise EnvironmentBroken(
+                f"`{name}` of {type(found).__name__} is a {type(value).__name__}; turnwise calls the method of this "
+                "name: rename the attribute, or make it the method of docs/environments.md"
+            )
+        return value
 
     def _restorer(self) -> gymnasium.Env[Any, Any] | None:
         """Return the outermost environment or wrapper with snapshots; None if a snapshot would lack state outside it.

@@ -96,8 +96,8 @@ class EpisodeEnv(TurnEnv, ABC, Generic[T]):
         return turn.observation, float(sum(turn.parts.values())), turn.over, False, self._info(turn)
 
     def tasks(self, split: str) -> Sequence[int] | None:
-        """Return the seeds 0 to ``pool_size`` - 1; None without a limit."""
-        return range(self.pool_size) if self.pool_size else None
+        """Return the seeds 0 to ``pool_size`` - 1 for training; None without a limit, and for the split ``test``."""
+        return range(self.pool_size) if self.pool_size and split == "train" else None
 
     def snapshot(self) -> Any:
         """Return the episode, and whether it is over."""

@@ -16,7 +16,10 @@ from ..errors import UnusableChat
 _PROBE_TURNS = 4
 THOUGHT_END = "</think>"
 _OPENING = re.compile(r"<think>\s*\Z")
-_SYSTEM, _OBSERVATION, _ANSWER, _NEXT, _REPLY, _LAST = (f"\ue000turnwise{name}{' word' * 2000}" for name in "soanrl")
+_MARKUP = 'First Line\n\t<b>"of"</b> it\'s a & b: {{ c }} [d](e) http://f.g/h?i=j É\r\n\n  * '
+_SYSTEM, _OBSERVATION, _ANSWER, _NEXT, _REPLY, _LAST = (
+    f"\ue000turnwise{name} {_MARKUP}{'word ' * 20_000}{_MARKUP}{name}" for name in "soanrl"
+)
 """Texts of which a template must keep every one whole; it may trim white space around them."""
 _TEXTS = {
     _SYSTEM: "the instructions",

@@ -85,12 +85,14 @@ class LiveView:
 
     def _draw(self) -> RenderableType:
         table = Table(title=Text(f"run {one_line(self._run)}"), title_justify="left", box=None, header_style="bold")
-        for name in COLUMNS:
+        for name in COLUMNS[:-1]:
             table.add_column(name, justify="right")
         for row in self._rows:
-            table.add_row(*map(Text, row))
+            table.add_row(*map(Text, row[:-1]))
+        # Not a column: the table has to fit a terminal of 80 columns.
+        groups = f"groups: {self._rows[-1][-1] or 'none'}; " if self._rows else ""
         waiting = f"waiting on {one_line(self._waiting)}" if self._waiting else "not waiting"
-        return Group(table, Text(waiting, style="dim"))
+        return Group(table, Text(groups + waiting, style="dim"))
 
 
 def _row(event: "UpdateDone") -> tuple[str, ...]:

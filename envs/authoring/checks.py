@@ -54,7 +54,7 @@ async def gymnasium_checker(subject: Subject) -> str:
             core.spec = replace(core.spec, nondeterministic=True)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            check_env(core)
+            check_env(core, skip_render_check=True)  # turnwise never renders, and `human` would open a window
         return [str(warning.message) for warning in caught]
 
     async with subject.made() as owner:
@@ -110,7 +110,7 @@ async def splits_differ(subject: Subject) -> str:
             played.add(_episode_outcome(*one))
             valid = valid or any(result.action_valid for result in one[1][1:])
         if await owner.run("splits", lambda env: not isinstance(_core(env), TurnEnv), subject.timeout_s):
-            raise Skipped("has no splits: not a `TurnEnv`")
+            raise Skipped("not a `TurnEnv`: training and held-out tasks may differ by their seeds only")
     if len(played) == 1:
         raise Skipped("the episodes of all seeds are equal")
     if not valid:

@@ -121,7 +121,9 @@ def package_name(name: str) -> str:
     """
     package = name.replace("-", "_").lower()
     if not re.fullmatch(r"[a-z][a-z0-9_]*", package) or keyword.iskeyword(package):
-        raise ScaffoldError(f"{name!r} is not a valid package name; use letters, digits and dashes, a letter first")
+        raise ScaffoldError(
+            f"{name!r} is not a valid package name; use letters, digits, dashes and underscores, a letter first"
+        )
     if package in sys.stdlib_module_names or package == "turnwise" or find_spec(package) is not None:
         raise ScaffoldError(f"a package {package!r} can already be imported here; choose another name than {name!r}")
     return package

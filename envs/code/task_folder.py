@@ -14,9 +14,8 @@ import os
 import stat
 from collections.abc import Mapping
 from dataclasses import replace
-from fnmatch import fnmatchcase
+from difflib import get_close_matches
 from pathlib import Path
-from posixpath import normpath
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -25,9 +24,14 @@ from ...sandbox import Entry, Kind, SandboxSpec, Tree
 from ...user_files import UnreadableFile, read_toml
 from ..errors import EnvError
 from .checks.calls import CallCase
+from .checks.protected import check_protected
 from .task import Case, CodeTask, leaves_workspace
 
 MANIFEST = "task.toml"
+KNOWN = (MANIFEST, "workspace", "tests", "solution")
+"""Names that a task folder may hold; others are ignored unless they are nearly one of these."""
+NEARLY = 0.85
+"""Similarity of a misspelt name to a known one: `test` has 0.89, `solution.bak` 0.8."""
 OWNER_OF_FILES, OWNER_OF_FOLDERS = 0o600, 0o700
 """Permissions that the owner of a read-only workspace gets."""
 NEEDED_MODE = {Kind.FILE: stat.S_IRUSR, Kind.FOLDER: stat.S_IRUSR | stat.S_IXUSR}
@@ -105,7 +109,8 @@ def load(folder: Path) -> tuple[CodeTask, str]:
         BadTask: a file or key is missing, unknown or of the wrong type.
     """
     manifest = _manifest(folder / MANIFEST)
-    tests = read_tree(folder / "tests")
+    _check_names(folder)
+    tests = _optional_tree(folder / "tests")
     for path, entry in tests.entries.items():
         if entry.kind is Kind.LINK and (entry.text.startswith("/") or tests.target(path, "/tests") is None):
             raise BadTask(
@@ -114,9 +119,9 @@ def load(folder: Path) -> tuple[CodeTask, str]:
             )
     if not tests.entries and not manifest.case:
         raise BadTask(f"{folder}: the task has no checks; add a `[[case]]` to {MANIFEST}, or tests/test_*.py")
-    if not (folder / "workspace").is_dir():
+    if not os.path.lexists(folder / "workspace"):
         raise BadTask(f"{folder}: no folder workspace/; create it with the initial files of the agent")
-    solution, limits = read_tree(folder / "solution"), manifest.limits
+    solution, limits = _optional_tree(folder / "solution"), manifest.limits
     for path, entry in solution.entries.items():
         if entry.kind is Kind.LINK and leaves_workspace(path, entry.text):
             raise BadTask(
@@ -149,38 +154,49 @@ def load(folder: Path) -> tuple[CodeTask, str]:
             case_seconds=limits.case_seconds,
         )
         task.check_cases()
-        _check_protected(manifest.protected, task.workspace)
+        check_protected(manifest.protected, task.workspace)
     except ValueError as error:
         raise BadTask(f"{folder / MANIFEST}: {error}") from None
     return task, manifest.split
 
 
-def _check_protected(patterns: list[str], workspace: Tree) -> None:
-    """Refuse a pattern that does not match the files that it means. It may name files that do not exist yet.
+def _check_names(folder: Path) -> None:
+    """Refuse a name beside the manifest that is nearly a known one, such as ``Tests`` or ``test``. Raises BadTask."""
+    for name in sorted(path.name for path in _inside(folder)):
+        spelt = name.strip().casefold().removesuffix(".py")
+        meant = [] if name in KNOWN else get_close_matches(spelt, KNOWN, 1, NEARLY)
+        if meant:
+            written = MANIFEST if meant[0] == MANIFEST else f"{meant[0]}/"
+            raise BadTask(f"{folder / name} is not read: did you mean `{written}`? Rename it, or move it elsewhere")
 
-    Raises:
-        ValueError: the message names the pattern to write instead.
-    """
-    files = [path for path, entry in workspace.entries.items() if entry.kind is not Kind.FOLDER]
-    for pattern in patterns:
-        if any(fnmatchcase(path, pattern) for path in files):
-            continue
-        meant = normpath(pattern).removeprefix("/workspace").lstrip("/")
-        if any(path.startswith(f"{meant}/") for path in files):
-            meant += "/*"
-        instead = next((path for path in files if fnmatchcase(path.lower(), meant.lower())), "")
-        if meant != pattern or instead:
-            written = meant if not instead or fnmatchcase(instead, meant) else instead
-            raise ValueError(f"protected: {pattern!r} matches no file of workspace/: write {written!r}")
+
+def _optional_tree(folder: Path) -> Tree:
+    """Read a folder that may be missing, but not empty. Raises BadTask."""
+    tree = read_tree(folder)
+    if os.path.lexists(folder) and all(entry.kind is Kind.FOLDER for entry in tree.entries.values()):
+        raise BadTask(f"{folder} holds no file; put its files there, or remove the folder if the task has none")
+    return tree
+
+
+def _inside(folder: Path) -> list[Path]:
+    """Return what a folder holds. Raises BadTask."""
+    try:
+        return sorted(folder.iterdir())
+    except OSError as error:
+        raise BadTask(f"{folder} cannot be read: {error.strerror}; correct its permissions") from None
 
 
 def find(folder: Path, split: str) -> tuple[Path, ...]:
     """Return the task folders of a split: ``folder`` itself or its children, sorted by name.
 
+    Hidden folders, such as ``.ipynb_checkpoints``, are no tasks.
+
     Raises:
-        BadTask: no folder has the split, or a manifest is invalid.
+        BadTask: no folder has the split, a manifest is invalid, or a link to a task leads to nothing.
     """
-    here = [folder] if (folder / MANIFEST).is_file() else sorted(path.parent for path in folder.glob(f"*/{MANIFEST}"))
+    here = [folder] if _is_task(folder) else []
+    if not here and folder.is_dir():
+        here = [path for path in _inside(folder) if not path.name.startswith(".") and _is_task(path)]
     if not here:
         raise BadTask(
             f"{folder} holds no {MANIFEST}, and none of its folders does: it is neither a task nor a set of tasks"
@@ -189,6 +205,18 @@ def find(folder: Path, split: str) -> tuple[Path, ...]:
     if not chosen:
         raise BadTask(f'{folder}: no task has the split {split!r}; set `split = "{split}"` in a {MANIFEST}')
     return chosen
+
+
+def _is_task(path: Path) -> bool:
+    """Return whether a path is a folder with a manifest. Raises BadTask: it holds nearly one, or leads to nothing."""
+    if path.is_symlink() and not path.exists():
+        raise BadTask(f"{path} is a link to `{path.readlink()}`, which does not exist; correct or remove it")
+    if not path.is_dir() or os.path.lexists(path / MANIFEST):
+        return path.is_dir()
+    for inner in _inside(path):
+        if inner.is_file() and get_close_matches(inner.name.strip().casefold(), [MANIFEST], 1, NEARLY):
+            raise BadTask(f"{inner} is not read: did you mean `{MANIFEST}`? Rename it, or move it elsewhere")
+    return False
 
 
 def has_forgeable_tests(folder: Path) -> bool:
@@ -208,12 +236,16 @@ def read_tree(folder: Path) -> Tree:
     otherwise, the agent could not edit anything.
 
     Raises:
-        BadTask: there are more than ``MAX_TREE_BYTES`` or ``MAX_TREE_ENTRIES``, or an entry is neither a file, a folder
-            nor a link, or cannot be read.
+        BadTask: it is no folder, there are more than ``MAX_TREE_BYTES`` or ``MAX_TREE_ENTRIES``, or an entry is
+            neither a file, a folder nor a link, or cannot be read.
     """
     entries, left = dict[str, Entry](), MAX_TREE_BYTES
     first = dict[tuple[int, int], str]()
-    names = _names(folder) if folder.is_dir() else []
+    _check_is_folder(folder)
+    try:
+        names = _names(folder) if folder.is_dir() else []
+    except OSError as error:
+        raise BadTask(f"{folder} cannot be read: {error.strerror}; correct its permissions, or remove it") from None
     while names:
         name = names.pop()
         path = folder / name
@@ -237,6 +269,18 @@ def read_tree(folder: Path) -> Tree:
         except OSError as error:
             raise BadTask(f"{path} cannot be read: {error.strerror}; correct its permissions, or remove it") from None
     return Tree(_writable(entries) if _is_read_only(folder, entries) else entries)
+
+
+def _check_is_folder(folder: Path) -> None:
+    """Refuse what is in the place of a folder. Raises BadTask."""
+    if not os.path.lexists(folder) or folder.is_dir():
+        return
+    if folder.is_symlink():
+        raise BadTask(f"{folder} is a link to `{folder.readlink()}`, which is no folder; put a copy in its place")
+    raise BadTask(
+        f"{folder} is a file and not a folder (git writes a link as such a file where `core.symlinks` is off); put the "
+        "folder in its place, or remove it"
+    )
 
 
 def _is_read_only(folder: Path, entries: Mapping[str, Entry]) -> bool:

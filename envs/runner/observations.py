@@ -72,6 +72,10 @@ def _image(value: Any) -> Image | Png:
         return value
     if not isinstance(value, np.ndarray) or value.dtype != np.uint8 or value.ndim != 3 or value.shape[2] != 3:
         shape = f"{value.dtype} {value.shape}" if isinstance(value, np.ndarray) else type(value).__name__
+        if isinstance(value, np.ndarray) and value.ndim < 2:
+            raise EnvironmentBroken(
+                f"an observation is {shape}, neither a text nor an image: wrap the environment, and return a text"
+            )
         raise EnvironmentBroken(f"image observation is {shape}; it must be a `Png`, or uint8 of height x width x 3")
     if value.size == 0:
         raise EnvironmentBroken(f"image observation of shape {value.shape} has no pixels")

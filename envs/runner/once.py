@@ -2,9 +2,12 @@
 thread, where it could replace signal handlers, and ``SystemExit`` or ``KeyboardInterrupt`` would end the command.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
+
+import numpy as np
 
 from ...errors import TurnwiseError
 from ..base import TurnEnv
@@ -12,14 +15,22 @@ from ..errors import EnvironmentBroken, EnvTimeout, wrap_error
 from ..registry import make
 from .call_thread import CallThread
 
+LOG = logging.getLogger(__name__)
+
 T = TypeVar("T")
 
 TIMEOUT_S = 300.0
-"""Seconds for making the environment, the call, and closing it."""
+"""Seconds for making the environment and the call."""
+CLOSE_TIMEOUT_S = 30.0
+"""Seconds for closing the environment."""
+MAX_SEED = 2**63 - 1
+"""The largest seed that the store holds."""
 
 
 def call_once(env_id: str, options: Mapping[str, Any], name: str, work: Callable[[TurnEnv], T]) -> T:
     """Make an environment, return ``work(environment)``, and close it; ``name`` names the call in errors.
+
+    An environment that does not close changes nothing of the result: a line in the log names it.
 
     Raises:
         UnknownEnvironment: the id is not registered.
@@ -31,11 +42,8 @@ def call_once(env_id: str, options: Mapping[str, Any], name: str, work: Callable
     answers: SimpleQueue[tuple[Any, BaseException | None]] = SimpleQueue()
 
     def run() -> T:
-        env = make(env_id, **options)
-        try:
-            return work(env)
-        finally:
-            env.close()
+        thread.env = make(env_id, **options)  # which the thread closes
+        return work(thread.env)
 
     thread.start()
     thread.inbox.put((run, lambda result, error: answers.put((result, error))))
@@ -48,6 +56,10 @@ def call_once(env_id: str, options: Mapping[str, Any], name: str, work: Callable
         thread.abandon()
         raise
     thread.inbox.put(None)
+    thread.join(CLOSE_TIMEOUT_S)
+    if thread.is_alive():
+        LOG.warning("%s did not close within %g s; its thread is abandoned", env_id, CLOSE_TIMEOUT_S)
+        thread.abandon()
     if isinstance(error, TurnwiseError):
         raise error
     if error is not None:
@@ -64,9 +76,26 @@ def enumerated_seeds(env_id: str, options: Mapping[str, Any], split: str = "trai
         EnvironmentFailed: the environment could not be made.
         EnvironmentBroken: its ``tasks`` returned no seed, or values that are not seeds.
     """
-    seeds = call_once(env_id, options, "tasks", lambda env: env.tasks(split))
+    return call_once(env_id, options, "tasks", lambda env: checked_seeds(env_id, split, env.tasks(split)))
+
+
+def checked_seeds(env_id: str, split: str, seeds: Iterable[Any] | None) -> tuple[int, ...] | None:
+    """Return the seeds that ``tasks`` returned.
+
+    Raises:
+        EnvironmentBroken: they are none, or not seeds.
+    """
     if seeds is None:
         return None
-    if not seeds or any(isinstance(seed, bool) or not isinstance(seed, int) or seed < 0 for seed in seeds):
-        raise EnvironmentBroken(f"{env_id}: `tasks({split!r})` must return at least one seed, each an int of 0 or more")
-    return tuple(seeds)
+    found = tuple(seeds) if isinstance(seeds, Iterable) else ()
+    odd = next((one for one in found if isinstance(one, bool) or not isinstance(one, int | np.integer)), None)
+    if odd is None:
+        odd = next((one for one in found if not 0 <= one <= MAX_SEED), None)
+    if odd is not None or not found:
+        returned = "no seed" if odd is None else f"the seed {odd!r}"
+        none = "; to evaluate on no task, set `evaluation.tasks = 0`" if split == "test" and odd is None else ""
+        raise EnvironmentBroken(
+            f"{env_id}: `tasks({split!r})` returned {returned}; it must return at least one seed, each an int from 0 "
+            f"to 2**63 - 1, or None{none}"
+        )
+    return tuple(int(one) for one in found)

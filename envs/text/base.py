@@ -69,7 +69,7 @@ class Game:
 
 
 class LanguageEnv(EpisodeEnv[Game]):
-    """The puzzle of a seed. ``level`` is the difficulty, 1 to 3; ``pool_size`` is the number of tasks per split, or 0
+    """The puzzle of a seed. ``level`` is the difficulty, 1 to 3; ``pool_size`` is the number of training tasks, or 0
     for one task per seed.
 
     Raises:

@@ -75,7 +75,7 @@ class Visit:
 
 class TextSiteEnv(TinyEnv[Visit]):
     """The site of a seed. ``family`` is ``mix`` or one of ``find``, ``login``, ``open``; ``pool_size`` is the number of
-    tasks per split, or 0 for one task per seed.
+    training tasks, or 0 for one task per seed.
 
     Raises:
         ValueError: the family or, at reset, the split is unknown; or ``pool_size`` is negative.

@@ -3,7 +3,8 @@
 Every number has an upper bound: a larger one is a slip, and fails deep inside a started run.
 """
 
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -58,9 +59,30 @@ def parse_config(raw: dict[str, Any]) -> RunConfig:
     except ValidationError as error:
         smallest = RunConfig(name="any", environments=[EnvironmentConfig(id="any")])
         raise ConfigError(explain(error, RunConfig, merged, smallest.resolved())) from error
-    if refusals := too_large(config.resolved()):
+    resolved = config.resolved()
+    if refusals := [*_converted(merged, resolved), *too_large(resolved)]:
         raise ConfigError("\n".join(refusals))
     return config
+
+
+def _converted(given: Any, resolved: Any, key: str = "") -> Iterator[str]:
+    """Yield a line per truth value or text that became a number: ``learning_rate = true`` would be 1."""
+    if isinstance(given, Mapping) and isinstance(resolved, Mapping):
+        for name in given.keys() & resolved.keys():
+            yield from _converted(given[name], resolved[name], f"{key}.{name}" if key else name)
+    elif isinstance(given, Sequence) and not isinstance(given, str) and isinstance(resolved, Sequence):
+        for number, pair in enumerate(zip(given, resolved, strict=False)):
+            yield from _converted(*pair, f"{key}.{number}")
+    elif isinstance(given, bool | str) and type(resolved) in (int, float) and _is_plain(given):
+        yield f"`{key}`: a number is needed, not {json.dumps(given)}"
+
+
+def _is_plain(given: bool | str) -> bool:
+    """Return whether a value is a truth value or a number in quotes, and not a number with a unit, such as ``1GiB``."""
+    try:
+        return isinstance(given, bool) or float(given) is not None
+    except ValueError:
+        return False
 
 
 def override(raw: dict[str, Any], assignment: str) -> None:

@@ -75,13 +75,26 @@ def first_task(seed: int) -> int:
 
 
 def held_out(
-    environments: Sequence[EnvironmentConfig], count: int, split: str = "test", seed: int = HELD_OUT_SEED
+    environments: Sequence[EnvironmentConfig],
+    count: int,
+    split: str = "test",
+    seed: int = HELD_OUT_SEED,
+    seeds: Sequence[Sequence[int] | None] = (),
 ) -> list[Task]:
-    """Return ``count`` tasks, distributed evenly over the environments."""
-    return [
-        make_task(environments[i % len(environments)].id, seed + i, split, environments[i % len(environments)].options)
-        for i in range(count)
-    ]
+    """Return ``count`` tasks, distributed evenly over the environments; fewer if those enumerate fewer.
+
+    Args:
+        seed: the first one of the environments that do not enumerate their tasks.
+        seeds: by environment, the seeds of all its tasks of ``split``; None, as without this, if every seed is one.
+    """
+    tasks = []
+    for number in range(count):
+        turn, which = divmod(number, len(environments))
+        environment, listed = environments[which], seeds[which] if seeds else None
+        if listed is None or turn < len(listed):
+            drawn = seed + number if listed is None else listed[turn]
+            tasks.append(make_task(environment.id, drawn, split, environment.options))
+    return tasks
 
 
 async def play_tasks(

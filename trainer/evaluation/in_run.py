@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from time import monotonic
 from uuid import uuid4
 
+from ...envs.runner.once import enumerated_seeds
 from ...envs.tasks import env_key
 from ...errors import TurnwiseError
 from ...rates import is_counted
@@ -39,6 +40,8 @@ class Evaluator:
         self._cluster = cluster
         self._worked: set[str] = set()
         """Environments with at least one scored episode so far."""
+        self._seeds: Sequence[Sequence[int] | None] | None = None
+        """By environment, the seeds of all its held-out tasks; None before the first evaluation."""
         self.results: dict[str, EvalResult] = {}
 
     async def evaluate(self, name: str, update: int) -> None:
@@ -55,7 +58,7 @@ class Evaluator:
             return
         failpoint("evaluating")
         began = monotonic()
-        tasks = held_out(self._config.environments, settings.tasks)
+        tasks = await self._tasks(settings.tasks)
         played = await self._play(name, tasks)
         for pause in RETRY_PAUSES_S:
             ended = [(task, one) for task, one in played if is_counted(one.status)]
@@ -69,9 +72,7 @@ class Evaluator:
             await asyncio.sleep(pause)
             played = ended + await self._play(name, again)
         self._worked.update(env_key(task) for task, one in played if one.status in SCORED_STATUSES)
-        result = summarize(
-            name, self._store.run, self._config.environments, played, settings.tasks, monotonic() - began
-        )
+        result = summarize(name, self._store.run, self._config.environments, played, len(tasks), monotonic() - began)
         self.results[name] = result
         await self._store.add_metrics(f"evaluation {name}", update, finite(result.json()))
         self._context.metrics.write("evaluation", update, result.json())
@@ -93,6 +94,15 @@ class Evaluator:
                 f"evaluation {name!r}: {result.failed} of {settings.tasks} episodes failed, the last because "
                 f"{last_failure([one for _, one in played])}"
             )
+
+    async def _tasks(self, count: int) -> list[Task]:
+        """Return the held-out tasks; each environment enumerates them once."""
+        mixture = self._config.environments
+        if self._seeds is None:
+            self._seeds = await asyncio.to_thread(
+                lambda: [enumerated_seeds(one.id, one.options, "test") for one in mixture]
+            )
+        return held_out(mixture, count, seeds=self._seeds)
 
     async def _play(self, name: str, tasks: Sequence[Task]) -> list[tuple[Task, Outcome]]:
         cluster, store = self._cluster, self._store

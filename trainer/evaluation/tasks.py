@@ -7,7 +7,6 @@ from time import monotonic
 from typing import Any
 
 from ...envs.runner.once import enumerated_seeds
-from ...envs.tasks import make_task
 from ...errors import TurnwiseError
 from ...records import Task
 from ...store.database import open_database
@@ -34,8 +33,7 @@ def evaluate(
     sandboxes: Mapping[str, Any] | None = None,
     api_key_env: str = "",
 ) -> EvalResult:
-    """Play ``tasks`` tasks once each and store them. On the training split, these are the environment's enumerated
-    tasks if it has some.
+    """Play ``tasks`` tasks once each and store them: of an environment that enumerates its tasks, the first ones.
 
     A checkpoint plays the longest horizon of its run, at the run's temperature, with its timeouts and the settings of
     its sandboxes.
@@ -47,7 +45,8 @@ def evaluate(
         temperature: replaces the temperature.
         sandboxes: replaces settings of the sandboxes by key.
         api_key_env: name of the environment variable with the key of a server.
-        seed: two seeds give evaluations that share no task; 0 gives the tasks a training run is evaluated on.
+        seed: two seeds give evaluations that share no task, unless the environment enumerates its tasks; 0 gives the
+            tasks that a training run is evaluated on.
 
     Raises:
         TurnwiseError: the policy is none of these, or the environment is unknown or cannot be played by it, or there
@@ -69,8 +68,6 @@ def evaluate(
 
 
 def _problems(environment: EnvironmentConfig, count: int, split: str, seed: int) -> list[Task]:
-    """Return the tasks to play: those a run trains on if the environment enumerates them, otherwise new ones."""
-    seeds = enumerated_seeds(environment.id, environment.options) if split == "train" else None
-    if seeds is None:
-        return held_out([environment], count, split, first_task(seed))
-    return [make_task(environment.id, one, split, environment.options) for one in seeds[:count]]
+    """Return the tasks to play."""
+    seeds = enumerated_seeds(environment.id, environment.options, split)
+    return held_out([environment], count, split, first_task(seed), [seeds])

@@ -122,8 +122,8 @@ class ChatApi:
 
         Raises:
             ContextOutgrown: the conversation no longer fits the model's context.
-            PolicyFailed: the model returned no text, or none within the timeout, or the server rejects the conversation
-                after its first turn.
+            PolicyFailed: the model returned no text, or none within the timeout, or the server rejects the turns of the
+                conversation.
             EngineFailed: the server cannot be reached, failed, or asks to wait longer than the timeout allows.
             CancelledError: the caller was cancelled; the cause is an ``EngineFailed`` if an earlier try failed.
         """
@@ -219,7 +219,7 @@ class ChatApi:
             return found
         if 300 <= status < 400:
             raise self._failed(f"no message: {found}; it redirects to `{headers.get('location', '')}`")
-        if begun and status in (400, 422) and not found.outside:
+        if begun and found.of_turns:
             raise PolicyFailed(f"{self._shown} rejected the conversation after its first turn ({found})")
         raise self._failed(f"no message: {found}{self._through() if status in (403, 407, 502) else ''}")
 

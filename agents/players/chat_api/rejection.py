@@ -92,6 +92,20 @@ RETRIED_CODES = re.compile(
     re.IGNORECASE,
 )
 """Codes and types with the same meaning, in an error that comes with another status."""
+RETRIED_WORDS = re.compile(
+    r"\b(busy|overloaded|at capacity|under maintenance|temporarily)\b|\b(try|retry)( again)? (later|in a)\b",
+    re.IGNORECASE,
+)
+"""Words with the same meaning."""
+PARAMETER = re.compile(
+    r"\b(unknown|unsupported|unrecogni[sz]ed|unexpected|invalid|extra|missing)( request)? "
+    r"(field|parameter|argument|value|input|key|option)s?\b(?!.{0,40}\b(messages?|content)\b)"
+    r"|`body\.(?!messages)\w+`|field required",
+    re.IGNORECASE | re.DOTALL,
+)
+"""Words about the other keys of the request, which are the same for every policy."""
+TEMPLATE = re.compile(r"\balternat|\btemplate\b|\bjinja|\bsystem (role|messages?)\b", re.IGNORECASE)
+"""Words about the chat template of the server: the roles of a conversation are the same for every policy."""
 WAIT = re.compile(
     r"(?:try again|retry)(?:ing)? (?:in|after) "
     r"(?P<wait>(?:\d+(?:\.\d+)? ?(?:hours?|min(?:ute)?s?|sec(?:ond)?s?|ms|[hms])\b ?"
@@ -160,8 +174,17 @@ class Rejection:
     @property
     def temporary(self) -> bool:
         """Whether the same request may succeed after a wait."""
-        codes = any(RETRIED_CODES.search(one) for one in (self.code, self.kind))
-        return (self.status in RETRIED_STATUSES or codes) and not self.exhausted
+        named = any(RETRIED_CODES.search(one) for one in (self.code, self.kind)) or RETRIED_WORDS.search(self.message)
+        return (self.status in RETRIED_STATUSES or bool(named)) and not self.exhausted
+
+    @property
+    def of_turns(self) -> bool:
+        """Whether the cause may be the turns of the conversation: it is, unless the words name another one.
+
+        A rejection in words that nobody foresaw would otherwise leave out the episodes that a policy loses.
+        """
+        is_other = TEMPLATE.search(self.message) or PARAMETER.search(self.message)
+        return self.status in (400, 422) and not is_other and not self.outside
 
     def __str__(self) -> str:
         return f"status {self.status}" + (f": {shown(self.message.encode())}" if self.message else "")

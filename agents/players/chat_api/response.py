@@ -48,7 +48,7 @@ def completion_text(value: Any) -> str:
         raise NotACompletion(f"the server did not complete the text: `finish_reason` {ended!r}")
     message = choice.get("message") if isinstance(choice, Mapping) else None
     if not isinstance(message, Mapping):
-        raise PolicyFailed(f"the completion has no message: {shown(json.dumps(choice).encode())}")
+        raise NotACompletion(f"the completion has no message: {shown(json.dumps(choice).encode())}")
     text, called = _text(message.get("content")), bool(message.get("tool_calls") or message.get("function_call"))
     if text is None or (called and not text):
         named = f"`finish_reason` {ended!r}" if isinstance(ended, str) else "no `finish_reason`"
@@ -57,14 +57,20 @@ def completion_text(value: Any) -> str:
 
 
 def _text(content: Any) -> str | None:
-    """Return the text of a message's content, of all its parts if it is a list; None if it holds no text."""
-    if isinstance(content, str):
+    """Return the text of a message's content, of all its parts if it is a list; None if it holds no text.
+
+    Raises:
+        NotACompletion: the content, or the text of a part, is of another type.
+    """
+    if content is None or isinstance(content, str):
         return content
-    if isinstance(content, list):
-        parts = [one.get("text") if isinstance(one, Mapping) else one for one in content if not _is_thought(one)]
-        texts = [one for one in parts if isinstance(one, str)]
-        return "".join(texts) if texts else None
-    return None
+    if not isinstance(content, list):
+        raise NotACompletion(f"`content` is neither a text nor a list: {shown(json.dumps(content).encode())}")
+    parts = [one.get("text") if isinstance(one, Mapping) else one for one in content if not _is_thought(one)]
+    texts = [one for one in parts if one is not None]
+    if odd := [one for one in texts if not isinstance(one, str)]:
+        raise NotACompletion(f"a part of `content` has no text: {shown(json.dumps(odd[0]).encode())}")
+    return "".join(texts) if texts else None
 
 
 def _is_thought(part: Any) -> bool:
@@ -86,14 +92,17 @@ def _instead(message: Mapping[str, Any], called: bool) -> str:
 def error_in(value: Any) -> Any:
     """Return the part of a body that holds an error; None for a body without one.
 
-    Some routers return an error with the status 200, in the body or in the first choice; Gemini puts it into a list.
+    Some routers return an error with the status 200, in the body, even beside a part of an answer, or in the first
+    choice; Gemini puts it into a list.
     """
     if isinstance(value, list) and value:
         value = value[0]
     if not isinstance(value, Mapping):
         return None
+    if value.get("error") or value.get("object") == "error":
+        return value
     if not value.get("choices"):
-        return value if value.get("error") or value.get("object") == "error" else None
+        return None
     choice = value["choices"][0] if isinstance(value["choices"], list) else None
     return choice if isinstance(choice, Mapping) and choice.get("error") else None
 
@@ -109,8 +118,16 @@ def server_error(value: Any) -> tuple[str, str, str]:
     if isinstance(error, Mapping):
         kind = error.get("type") or error.get("status")
         return _words(error.get("message")), _words(error.get("code")), _words(kind)
-    message = error or value.get("message") or value.get("detail") or value.get("errors")
+    message = error or value.get("message") or _detail(value.get("detail")) or value.get("errors")
     return _words(message), _words(value.get("code")), _words(value.get("error_type") or value.get("type"))
+
+
+def _detail(detail: Any) -> Any:
+    """Return FastAPI's ``detail``; of a list, where each fault is and what it is, without the input that it repeats."""
+    if not isinstance(detail, list) or not all(isinstance(one, Mapping) and "msg" in one for one in detail):
+        return detail
+    places = [one.get("loc") if isinstance(one.get("loc"), list) else [] for one in detail]
+    return "; ".join(f"`{'.'.join(map(str, place))}`: {one['msg']}" for place, one in zip(places, detail, strict=True))
 
 
 def _words(value: Any) -> str:

@@ -8,7 +8,8 @@ import ast
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
+
+from .protected import is_protected
 
 _INTERPRETERS = "bash cat dash lua node perl php python python3 Rscript ruby sh"
 INTERPRETERS = frozenset(_INTERPRETERS.split())
@@ -106,10 +107,10 @@ def place_fault(question: Question, workspace: Files, solution: Files, protected
             f"a case runs `{question.name}`, but neither workspace/ nor solution/ has `{question.places[-1]}`; name a "
             "program or module that the agent has or writes"
         )
-    is_protected = any(fnmatchcase(found, pattern) for pattern in protected)
-    if is_protected or (found not in solution and TESTS.search(workspace[found])):
+    is_fixed = is_protected(found, protected)
+    if is_fixed or (found not in solution and TESTS.search(workspace[found])):
         return (
-            f"a case runs `{found}`, which {'is `protected`' if is_protected else 'asserts or runs tests'}: a script "
+            f"a case runs `{found}`, which {'is `protected`' if is_fixed else 'asserts or runs tests'}: a script "
             "of the task shares its process with the code under test, which can forge what the script prints; "
             f"{INSTEAD}"
         )

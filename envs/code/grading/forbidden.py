@@ -8,12 +8,12 @@ so that an honest solution keeps its score.
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 
 from ....sandbox import Entry, Kind, Tree
 from ....sandbox.sandbox import WORKSPACE
 from ....sandbox.transport.tree import parents
+from ..checks.protected import is_protected
 from ..task import CodeTask, Files, changed
 
 _CONFIGURATION = "conftest.py pytest.ini .pytest.ini pytest.toml .pytest.toml sitecustomize.py usercustomize.py"
@@ -208,7 +208,7 @@ def _hides(path: str, scripts: frozenset[str]) -> bool:
 
 
 def _protected(task: CodeTask, path: str) -> str:
-    return "protected" if any(fnmatchcase(path, pattern) for pattern in task.protected) else ""
+    return "protected" if is_protected(path, task.protected) else ""
 
 
 def _odd(path: str) -> bool:

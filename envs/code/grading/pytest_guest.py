@@ -2,7 +2,7 @@
 
 Reads ``[nonce, folder of the tests, "collect" or "run"]`` from its standard input before any other import, and writes
 one line, the nonce and a JSON object, to the original standard error. The standard output and error of later imports
-are discarded.
+are discarded. Exits with ``NO_PYTEST`` if pytest cannot be imported.
 """
 
 import json
@@ -10,6 +10,7 @@ import os
 import sys
 
 WORKSPACE = "/workspace"
+NO_PYTEST = 86
 
 
 def watch(folder: str, seen: list[str]) -> None:
@@ -31,23 +32,41 @@ def watch(folder: str, seen: list[str]) -> None:
     sys.addaudithook(hook)
 
 
+def unfit(report) -> str:  # type: ignore[no-untyped-def]
+    """Return why the outcome of a test is no verdict on the code under test; empty if it is one."""
+    text = str(report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr)
+    if "async def function" in text:
+        return "it is `async`, and no plugin of pytest that runs such tests is loaded"
+    if hasattr(report, "wasxfail") or text.startswith("[XPASS(strict)]"):
+        return "it is expected to fail (xfail)"
+    return f"it is skipped ({' '.join(text.split())[:100]})" if report.skipped else ""
+
+
 class Collector:
     """The tests that pytest collected, and their results."""
 
-    def __init__(self) -> None:
+    def __init__(self, package: str) -> None:
+        self.prefix = f"{package}/"
         self.collected: list[str] = []
         self.results: dict[str, str] = {}
+        self.unfit: dict[str, str] = {}
         self.errors: list[str] = []
         self.interrupted = False
 
+    def name(self, named) -> str:  # type: ignore[no-untyped-def]
+        """Return the id of a test or file, relative to the folder of the tests."""
+        return str(named.nodeid).removeprefix(self.prefix)
+
     def pytest_collection_finish(self, session) -> None:  # type: ignore[no-untyped-def]
         """Record the ids of all tests."""
-        self.collected = [item.nodeid for item in session.items]
+        self.collected = [self.name(item) for item in session.items]
 
     def pytest_collectreport(self, report) -> None:  # type: ignore[no-untyped-def]
-        """Record a test file that cannot be imported."""
+        """Record a test file that cannot be imported, or that skips itself."""
         if report.failed:
             self.errors.append(str(report.longrepr))
+        elif report.skipped:
+            self.unfit[self.name(report)] = unfit(report)
 
     def pytest_keyboard_interrupt(self, excinfo) -> None:  # type: ignore[no-untyped-def]
         """Record that the code under test raised KeyboardInterrupt, which ends the run; so does ``pytest.exit``."""
@@ -55,9 +74,11 @@ class Collector:
 
     def pytest_runtest_logreport(self, report) -> None:  # type: ignore[no-untyped-def]
         """Record the worst outcome over the phases of a test."""
-        worst = self.results.get(report.nodeid, "passed")
+        if reason := unfit(report):
+            self.unfit.setdefault(self.name(report), reason)
+        worst = self.results.get(self.name(report), "passed")
         if worst == "passed":
-            self.results[report.nodeid] = report.outcome
+            self.results[self.name(report)] = report.outcome
 
 
 def main() -> None:
@@ -69,19 +90,26 @@ def main() -> None:
         os.dup2(nowhere, standard)
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     sys.dont_write_bytecode = True
-    import pytest
+    try:
+        import pytest
+    except ImportError as error:
+        os.write(out, f"{error}\n".encode())
+        sys.exit(NO_PYTEST)
 
-    sys.path.append(WORKSPACE)
+    # Relative imports need the package that the folder is; its name differs in each run, so no other module has it.
+    parent, package = os.path.split(folder)
+    sys.path += [WORKSPACE, parent]
     seen: list[str] = []
     watch(folder, seen)
-    collector = Collector()
-    arguments = ["-q", "--tb=line", "-p", "no:cacheprovider", "-c", os.devnull, f"--rootdir={folder}"]
+    collector = Collector(package)
+    arguments = ["-q", "--tb=line", "-p", "no:cacheprovider", "-c", os.devnull, f"--rootdir={parent}"]
     arguments += [f"--confcutdir={folder}", "--import-mode=importlib"]
     arguments += ["--collect-only"] if mode == "collect" else []
     pytest.main([*arguments, folder], plugins=[collector])
     report = {
         "collected": collector.collected,
         "results": collector.results,
+        "unfit": collector.unfit,
         "interrupted": collector.interrupted,
         "errors": "\n".join(collector.errors),
         "tamper": sorted(set(seen)),

@@ -8,6 +8,7 @@ frames that call it, read the test files, and forge the report: no run trains on
   that a submitted file is read only if a test imports it (``pytest_guest``);
 * the report is a line that begins with a nonce, and a process that exits early writes no report;
 * the tests that ran must equal the tests collected once per task from the pristine tests, without submitted files;
+  a task with a test that its author skips, or expects to fail, is refused, so that a skip is the submission's doing;
 * a canary test, new in each run, must fail, so that a patch that makes every test pass is detected;
 * the test files are compared after the run, and an audit hook reports submitted code that opens a test file.
 
@@ -31,6 +32,7 @@ from ..deadlines import left
 from ..fresh_sandbox import FILE_TIMEOUT_S, LEASE_TIMEOUT_S, in_fresh_sandbox
 from ..task import CodeTask, changed
 from . import pytest_guest
+from .pytest_guest import NO_PYTEST
 
 TESTS = "tests"
 """Purpose of the sandboxes that hold hidden tests. The remains of a test reach other gradings at most, whose code
@@ -38,6 +40,8 @@ shares a sandbox with its own tests anyway, and never an agent."""
 TESTS_TIMEOUT_MAX_S = 20.0
 TESTS_TIMEOUT_CASES = 10
 """Timeout of all tests together, in multiples of the timeout of a case."""
+VERIFY_TIMEOUT_S = 10.0
+"""Timeout of the run that looks for tests without a verdict, once per task."""
 MAX_CACHED_TASKS = 256
 PASSED = "passed"
 CANARY = """
@@ -71,6 +75,8 @@ class Report(BaseModel):
     """Ids of the collected tests."""
     results: dict[str, str]
     """Worst outcome over the phases of each test, by id."""
+    unfit: dict[str, str]
+    """Reasons by the id of each test or file whose outcome is no verdict: skipped, expected to fail, not run."""
     errors: str
     """Texts of the test files that could not be imported."""
     tamper: list[str]
@@ -126,7 +132,7 @@ def run_tests(task: CodeTask, files: Tree, until: float) -> Results:
 
 def _run(box: SandboxLease, task: CodeTask, files: Tree, expected: frozenset[str], until: float) -> Results:
     nonce, name = secrets.token_hex(16), f"t{secrets.token_hex(4)}"
-    folder = f"/tmp/{secrets.token_hex(8)}"  # noqa: S108 - the sandbox's own
+    folder = _new_folder()
     canary = f"test_{name}.py"
     alarm_source = CANARY.format(name=name, wrong=[1, 2, secrets.randbelow(1000) + 4]).encode()
     hidden = changed(task.tests, {canary: alarm_source})
@@ -163,7 +169,7 @@ def _expected(task: CodeTask) -> frozenset[str]:
     """Return the ids of the tests, from the pristine workspace or, if its imports fail, with the solution applied.
 
     Raises:
-        BrokenTests: no test was found, or collection failed.
+        BrokenTests: no test was found, collection failed, or a test can give no verdict.
     """
     key = _key(task)
     with _known_lock:
@@ -178,7 +184,12 @@ def _expected(task: CodeTask) -> frozenset[str]:
             raise BrokenTests(
                 f"task {task.name}: its hidden tests cannot be collected on its pristine workspace; if they import "
                 "code that the agent has to write, add a solution/ folder, or import inside the tests: "
-                f"{said or 'no test was found'}"
+                f"{said or 'no test was found in a `test_*.py` or `*_test.py` of tests/'}"
+            )
+        if test_and_reason := _unfit(task, found):
+            test, reason = test_and_reason
+            raise BrokenTests(
+                f"task {task.name}: its hidden test `{test}` cannot be graded: {reason}; remove or correct it"
             )
         with _known_lock:
             _known[key] = known = found
@@ -189,7 +200,7 @@ def _expected(task: CodeTask) -> frozenset[str]:
 
 def _key(task: CodeTask) -> str:
     trees = [sorted(tree.entries.items()) for tree in (task.tests, task.workspace, _solved(task))]
-    return hashlib.sha256(repr(trees).encode()).hexdigest()
+    return hashlib.sha256(repr([task.spec.image, trees]).encode()).hexdigest()
 
 
 def _solved(task: CodeTask) -> Tree:
@@ -197,16 +208,54 @@ def _solved(task: CodeTask) -> Tree:
 
 
 def _collect(task: CodeTask, files: Tree) -> tuple[frozenset[str], str]:
-    nonce, folder = secrets.token_hex(16), f"/tmp/{secrets.token_hex(8)}"  # noqa: S108 - the sandbox's own
+    """Return the ids of the tests, or none and the reason."""
+    done, report = _trusted(task, files, "collect", TESTS_TIMEOUT_MAX_S)
+    if done.exit_code == NO_PYTEST and report is None:
+        raise BrokenTests(
+            f"task {task.name}: the sandbox's python3 has no pytest, which hidden tests need: install it in the image "
+            f"`{task.spec.image}` of a Docker sandbox, or beside the python3 of a local one "
+            f"({done.stderr.decode(errors='replace').strip()[-200:]})"
+        )
+    if report is None:
+        return frozenset(), (done.stderr or done.stdout).decode(errors="replace")[-500:]
+    if said := report.errors or "\n".join(f"{file}: {reason}" for file, reason in report.unfit.items()):
+        return frozenset(), said[-500:]
+    return frozenset(report.collected), ""
+
+
+def _unfit(task: CodeTask, expected: frozenset[str]) -> tuple[str, str] | None:
+    """Return a test that can give no verdict, and why: from a run on the solution, or else on the pristine workspace.
+
+    A run that takes too long or ends early shows nothing.
+    """
+    _, report = _trusted(task, _solved(task), "run", VERIFY_TIMEOUT_S)
+    if report is None or report.errors or report.interrupted:
+        return None
+    if report.unfit:
+        return next(iter(report.unfit.items()))
+    if odd := sorted(expected.symmetric_difference(report.collected)):
+        return odd[-1], (
+            "its id is not the same in each run, or depends on the agent's code: give its parameters fixed values or "
+            "fixed `ids`"
+        )
+    missing = sorted(expected.difference(report.results))
+    return (missing[0], "it does not run") if missing else None
+
+
+def _trusted(task: CodeTask, files: Tree, mode: str, seconds: float) -> tuple[ExecResult, Report | None]:
+    """Return the outcome of pytest on files of the author, and its report if there is one."""
+    nonce, folder = secrets.token_hex(16), _new_folder()
     spec = task.spec.model_copy(update={"purpose": TESTS})
     with lease(spec, timeout_s=LEASE_TIMEOUT_S) as box:
         box.write_tree(folder, task.tests, timeout_s=FILE_TIMEOUT_S)
         box.write_tree(".", files, timeout_s=FILE_TIMEOUT_S)
-        done = _pytest(box, folder, nonce, "collect", task, monotonic() + TESTS_TIMEOUT_MAX_S)
-    for report in reports(done.stderr, nonce):
-        if report is not None:
-            return (frozenset(), report.errors[-500:]) if report.errors else (frozenset(report.collected), "")
-    return frozenset(), (done.stderr or done.stdout).decode(errors="replace")[-500:]
+        done = _pytest(box, folder, nonce, mode, task, monotonic() + seconds)
+    return done, next((report for report in reports(done.stderr, nonce) if report is not None), None)
+
+
+def _new_folder() -> str:
+    """Return a path for the tests, whose name no code can guess and which can name a package."""
+    return f"/tmp/t{secrets.token_hex(8)}"  # noqa: S108 - the sandbox's own
 
 
 def _pytest(box: SandboxLease, folder: str, nonce: str, mode: str, task: CodeTask, until: float) -> ExecResult:

@@ -44,13 +44,8 @@ def test_the_text_of_a_message_is_read_in_each_of_its_forms(message: Any, text: 
         (choice({"content": [{"type": "refusal", "refusal": "no"}]}, "content_filter"), "'content_filter'"),
         (choice({"content": None}, "content_filter"), "`finish_reason` 'content_filter'"),
         (choice({"role": "assistant"}, None), "no `finish_reason`"),
-        (choice({"content": 5}), "`content` is 5"),
-        (choice({"content": {"text": "go"}}), "the model returned no text"),
         (choice({"content": []}), "the model returned no text"),
-        (choice({"content": [{"type": "image_url"}, 3, None]}), "the model returned no text"),
-        (choice(None), "the completion has no message"),
-        (choice("go"), "the completion has no message"),
-        (b'{"choices": [null]}', "the completion has no message"),
+        (choice({"content": [{"type": "image_url"}]}), "the model returned no text"),
         (b'{"choices": []}', "the completion has no choices"),
         (b" " * (2**24 + 1), "the response is longer than 16,777,216 bytes"),
         (b'{"error": {"message": "blocked", "code": "content_filter"}}', "by a filter"),
@@ -73,6 +68,16 @@ UNREADABLE = [
     (200, b"null", "is not a chat completion: null"),
     (200, b'{"object": "list"}', "is not a chat completion"),
     (200, b'{"choices": {"0": 1}}', "is not a chat completion"),
+    (200, choice({"content": 5}), "neither a text nor a list: 5"),
+    (200, choice({"content": {"text": "go"}}), "neither a text nor a list"),
+    (200, choice({"content": [{"type": "text", "text": {"value": "go"}}]}), "a part of `content` has no text"),
+    (200, choice({"content": [3, None]}), "a part of `content` has no text: 3"),
+    (200, choice(None), "the completion has no message"),
+    (200, choice("go"), "the completion has no message"),
+    (200, b'{"choices": [null]}', "the completion has no message"),
+    (200, b'{"choices": [{"text": "go"}]}', "the completion has no message"),
+    (200, b'{"object": "chat.completion.chunk", "choices": [{"delta": {"content": "go"}}]}', "has no message"),
+    (200, b'{"choices": [{"message": {"content": "go"}}], "error": {"message": "upstream crashed"}}', "crashed"),
     (200, choice({"content": ""}, "error"), "`finish_reason` 'error'"),
     (200, choice({"content": "go t"}, "abort"), "`finish_reason` 'abort'"),
     (200, choice({"content": "go t"}, "ERROR"), "`finish_reason` 'ERROR'"),
@@ -110,15 +115,18 @@ def test_a_server_that_returns_no_completion_is_asked_three_times() -> None:
     assert len(asked_for) == 3
 
 
+INVALID = {"type": "string_too_short", "loc": ["body", "messages", 1, "content"], "msg": "at least 1 character"}
+
+
 @pytest.mark.parametrize(
     ("status", "body", "reason"),
     [
-        (400, {"error": {"message": "unknown field `stream`", "type": "BadRequestError", "code": 400}}, "unknown fiel"),
-        (422, {"detail": [{"loc": ["body", "model"], "msg": "Field required"}]}, "Field required"),
-        (400, {"error": {"message": "Conversation roles must alternate user/assistant"}}, "must alternate"),
+        (400, {"error": {"message": "messages.1: all messages must have non-empty content"}}, "non-empty content"),
+        (400, {"error": {"message": "invalid unicode in text"}}, "invalid unicode"),
+        (422, {"detail": [INVALID]}, r"`body\.messages\.1\.content`: at least 1 character"),
     ],
 )
-def test_a_rejection_counts_only_after_the_server_answered_before(status: int, body: Any, reason: str) -> None:
+def test_a_rejection_of_the_turns_counts_after_the_server_answered_before(status: int, body: Any, reason: str) -> None:
     for messages, error in ((FIRST, EngineFailed), (LATER, PolicyFailed)):
         with pytest.raises(error, match=reason):
             asked(always(status, body), messages)
@@ -137,6 +145,10 @@ def test_a_rejection_counts_only_after_the_server_answered_before(status: int, b
         (400, {"message": "over the limit", "code": "insufficient_quota"}),
         (400, "<html><body>400 Bad Request</body></html>"),
         (200, {"message": "no provider"}),
+        (400, {"message": "unknown field `stream`", "type": "BadRequestError", "code": 400}),
+        (400, {"message": "Unsupported value: 'temperature' does not support 0.5 with this model."}),
+        (400, {"message": "Conversation roles must alternate user/assistant/user/assistant/..."}),
+        (422, '{"detail": [{"loc": ["body", "model"], "msg": "Field required", "input": {"messages": ["content"]}}]}'),
     ],
 )
 def test_a_fault_of_the_account_the_key_or_the_server_is_never_one_of_the_policy(status: int, error: Any) -> None:

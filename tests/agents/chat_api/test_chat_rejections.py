@@ -9,6 +9,12 @@ from turnwise.agents.errors import ContextOutgrown
 from turnwise.agents.players.chat_api.rejection import Rejection
 from turnwise.tests.agents.chat_api.chats import LATER, always, asked, choice
 
+BUSY = (
+    "The model is busy, please try again later",
+    "Service under maintenance",
+    "The engine is temporarily unavailable",
+    "All workers are at capacity; retry in a few seconds",
+)
 OUTGROWN: list[tuple[int, Any]] = [
     (400, "This model's maximum context length is 64 tokens. However, your request has 70 input tokens."),
     (400, "The decoder prompt (length 70) is longer than the maximum model length of 64."),
@@ -168,3 +174,10 @@ def test_a_limit_per_minute_is_waited_for_although_it_mentions_payment(
 )
 def test_a_filter_of_a_network_is_not_one_of_the_server(status: int, message: str, filtered: bool) -> None:
     assert Rejection(status, message).filtered is filtered
+
+
+@pytest.mark.parametrize("message", BUSY)
+def test_a_busy_server_is_asked_again_whatever_its_status_is(message: str) -> None:
+    assert Rejection(400, message).temporary
+    assert Rejection(500, message).temporary
+    assert not Rejection(400, "bad request").temporary

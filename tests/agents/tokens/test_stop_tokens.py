@@ -131,6 +131,26 @@ def test_an_end_that_is_no_token_id_is_refused(tmp_path: Path, end: Any) -> None
         ("Hello<|im_end|>", "leaves out the instructions and an observation and the policy's turn"),
         ("{% for m in messages %}{{ m['content'] | truncate(40) }}{% endfor %}", "leaves out the instructions and an"),
         ("{% for m in messages %}{{ m['content'][:9000] }}{% endfor %}", "leaves out the instructions and an"),
+        *(
+            (
+                "{% for m in messages %}{{ m['content']" + change + " }}{% endfor %}",
+                "leaves out the instructions and an",
+            )
+            for change in (
+                ".split('\\n')[0]",
+                ".splitlines() | last",
+                " | replace('\\n', ' ')",
+                " | replace('<', '')",
+                ".split('</b>')[-1]",
+                " | lower",
+                " | striptags",
+                " | e",
+                " | urlize",
+                " | tojson",
+                "[:90000]",
+                " | replace('\\r', '')",
+            )
+        ),
         ("{% for m in messages if m['role'] != 'assistant' %}{{ m['content'] }}{% endfor %}", "out the policy's turn"),
         ("{% for m in messages | reverse %}{{ m['content'] }}<|im_end|>{% endfor %}", "in another order"),
         (

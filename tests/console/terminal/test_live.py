@@ -30,9 +30,9 @@ def update(number: int, waiting: str = "rollouts") -> UpdateDone:
     )
 
 
-def watch(*events: UpdateDone | Note | Evaluated, terminal: bool = False) -> str:
+def watch(*events: UpdateDone | Note | Evaluated, terminal: bool = False, width: int = 140) -> str:
     shown = io.StringIO()
-    with LiveView("demo", out=Console(file=shown, force_terminal=terminal, width=140, markup=False)) as view:
+    with LiveView("demo", out=Console(file=shown, force_terminal=terminal, width=width, markup=False)) as view:
         for event in events:
             view(event)
     return shown.getvalue()
@@ -74,6 +74,14 @@ def test_a_terminal_gets_a_table_with_the_reason_of_a_wait() -> None:
     shown = watch(update(7, waiting="the slowest group"), terminal=True)
     assert "staleness" in shown
     assert "waiting on the slowest group" in shown
+
+
+def test_an_update_is_one_line_on_a_terminal_of_80_columns() -> None:
+    groups = {GroupState.OPEN: 20, GroupState.READY: 12, GroupState.SCORING: 11}
+    shown = watch(replace(update(1034), groups=groups), terminal=True, width=80).splitlines()
+    (row,) = [line for line in shown if "1034" in line]
+    assert row.split() == ["1034", "0.25", "-0.50", "8", "0.8/2", "1234", "500", "1.50"]
+    assert any("groups: open 20 ready 12 scoring 11; waiting on rollouts" in line for line in shown)
 
 
 def test_text_of_a_note_moves_no_cursor() -> None:

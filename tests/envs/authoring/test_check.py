@@ -255,7 +255,7 @@ def test_splits_may_differ_in_seeds_or_later_turns_and_only_a_turn_env_has_them(
     assert found["pooled"].verdict is found["parity"].verdict is Verdict.PASSED
     assert (found["plain"].verdict, found["plain"].detail) == (
         Verdict.SKIPPED,
-        "has no splits: not a `TurnEnv`",
+        "not a `TurnEnv`: training and held-out tasks may differ by their seeds only",
     )
     assert (found["invalid"].verdict, found["invalid"].detail) == (
         Verdict.SKIPPED,

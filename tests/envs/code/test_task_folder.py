@@ -1,6 +1,7 @@
 """Task folders load, and their errors name file and key."""
 
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ def test_a_folder_is_a_task(tmp_path: Path) -> None:
     assert (task.spec.memory_mib, task.spec.pids, task.command_seconds, task.case_seconds) == (128, 64, 3, 2)
 
 
+FOUR_DIGITS = '[[case]]\ncall = "calc.add(1200, 34)"\nreturns = "1234"\n'
 CASE = "instruction = 'x'\n[[case]]\n"
 
 
@@ -99,6 +101,52 @@ def test_a_pattern_that_does_not_protect_what_it_means_is_refused(tmp_path: Path
         assert load(task(right))[0].protected == (right,)
 
 
+@pytest.mark.parametrize("name", ["tests", "solution", "workspace"])
+def test_what_is_in_the_place_of_a_folder_is_refused_by_name(tmp_path: Path, name: str) -> None:
+    folder = small_task(tmp_path / "add", toml=TOML + FOUR_DIGITS)
+    (tmp_path / "shared").mkdir()
+    shutil.move(folder / name, tmp_path / "shared" / name)
+    place, elsewhere = folder / name, f"../shared/{name}"
+    place.symlink_to(elsewhere)
+    assert load(folder)[0].tests.entries, "a link to a folder is that folder"
+    for target in ("../nowhere", "task.toml", name):
+        place.unlink()
+        place.symlink_to(target)
+        with pytest.raises(BadTask, match=f"add/{name} is a link to `{target}`, which is no folder"):
+            load(folder)
+    place.unlink()
+    place.write_text(elsewhere)
+    with pytest.raises(BadTask, match=f"add/{name} is a file and not a folder.*core.symlinks"):
+        load(folder)
+    place.unlink()
+    (place / "inner").mkdir(parents=True)
+    if name != "workspace":
+        with pytest.raises(BadTask, match=f"add/{name} holds no file"):
+            load(folder)
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("Tests", "tests/"),
+        ("test", "tests/"),
+        ("solutions", "solution/"),
+        ("Solution", "solution/"),
+        ("solution.py", "solution/"),
+        ("workspaces", "workspace/"),
+        ("work_space", "workspace/"),
+        ("tests ", "tests/"),
+        ("Task.toml", "task.toml"),
+    ],
+)
+def test_a_name_that_is_nearly_a_known_one_is_refused(tmp_path: Path, name: str, meant: str) -> None:
+    folder = write(small_task(tmp_path / "add"), {"README.md": "", "solution.bak/x": "", "notes/test_a.py": ""})
+    load(folder)
+    (folder / name).mkdir()
+    with pytest.raises(BadTask, match=f"add/{name} is not read: did you mean `{meant}`"):
+        load(folder)
+
+
 @pytest.mark.parametrize("target", ["../shared/test_a.py", "../shared", "/tests/test_hidden.py", "gone", "test_b.py"])
 def test_a_link_that_leaves_the_tests_is_refused_by_name(tmp_path: Path, target: str) -> None:
     folder = small_task(tmp_path / "add")
@@ -141,6 +189,24 @@ def test_sets_of_tasks_and_their_splits(tmp_path: Path) -> None:
         (tmp_path / name / "task.toml").write_text('split = "train"\n' + TOML)
     with pytest.raises(BadTask, match="no task has the split 'test'"):
         find(tmp_path, "test")
+
+
+def test_a_set_leaves_out_hidden_folders_and_nothing_else_in_silence(tmp_path: Path) -> None:
+    for name in ("a", ".ipynb_checkpoints", ".git"):
+        small_task(tmp_path / name)
+    write(tmp_path, {"shared/data.txt": "", "README.md": ""})
+    assert [path.name for path in find(tmp_path, "train")] == ["a"]
+    (tmp_path / "b").symlink_to("../nowhere")
+    with pytest.raises(BadTask, match=r"b is a link to `../nowhere`, which does not exist"):
+        find(tmp_path, "train")
+    (tmp_path / "b").unlink()
+    write(tmp_path, {"b/Task.toml": TOML})
+    with pytest.raises(BadTask, match=r"b/Task.toml is not read: did you mean `task.toml`"):
+        find(tmp_path, "train")
+    (tmp_path / "b/Task.toml").unlink()
+    (tmp_path / "b/task.toml").symlink_to("gone.toml")
+    with pytest.raises(BadTask, match=r"b/task.toml"):
+        find(tmp_path, "train")
 
 
 def test_the_oracle_of_a_folder_is_its_solution(docker: str, tmp_path: Path) -> None:

@@ -8,10 +8,11 @@ import gymnasium
 import pytest
 from turnwise.envs import make
 from turnwise.envs.authoring.check import check
+from turnwise.envs.authoring.checks import gymnasium_checker
 from turnwise.envs.authoring.subject import Subject
 from turnwise.envs.authoring.wrappers import wrappers_declared
 from turnwise.envs.base import Adapted, Obs, TurnEnv
-from turnwise.envs.errors import EnvironmentFailed
+from turnwise.envs.errors import EnvironmentBroken, EnvironmentFailed
 from turnwise.envs.runner.env_thread import EnvThread
 from turnwise.tests.envs.runner.wrapped import (
     BRACKET,
@@ -20,6 +21,7 @@ from turnwise.tests.envs.runner.wrapped import (
     LIMITED_REPEAT,
     LIMITED_STATELESS,
     SHOUTING,
+    UNRENDERED,
     Bracket,
     Count,
     Overrides,
@@ -248,3 +250,32 @@ def test_an_environment_without_spaces_has_a_limit_and_wrappers(outer: Any) -> N
     assert env.oracle() == "go"
     assert env.action_space.contains("any text")
     assert env.step("go")[3]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("normalize", True), ("instructions", "Stop."), ("tasks", [1]), ("oracle", 0)]
+)
+def test_an_attribute_with_the_name_of_a_method_is_named(name: str, value: Any) -> None:
+    for env in (Count(), Plain(Count())):
+        setattr(env, name, value)
+        arguments = {"normalize": ["x"], "tasks": ["train"]}.get(name, [])
+        with pytest.raises(EnvironmentBroken) as raised:
+            getattr(Adapted(env), name)(*arguments)
+        kind = type(value).__name__
+        assert f"`{name}` of {type(env).__name__} is a {kind}; turnwise calls the method" in str(raised.value)
+
+
+def test_an_environment_that_cannot_be_rendered_here_passes_the_checker_of_gymnasium() -> None:
+    """Gymnasium would make it in each render mode: ``human`` needs pygame, and opens a window."""
+
+    async def checked() -> str:
+        return await gymnasium_checker(Subject(UNRENDERED, {}, 30.0))
+
+    assert asyncio.run(checked()).startswith("passed")
+
+
+def test_an_oracle_that_returns_nothing_is_named() -> None:
+    env = Count()
+    env.oracle = lambda: None  # type: ignore[method-assign, assignment, return-value]
+    with pytest.raises(EnvironmentBroken, match=r"oracle\(\) of Count returned None"):
+        Adapted(env).oracle()

@@ -77,3 +77,8 @@ def test_any_text_becomes_storable(text: str) -> None:
     assert "\0" not in clean
     assert clean.encode().decode() == clean
     assert parts(clean) == (clean, None)
+
+
+def test_a_vector_is_not_called_an_image() -> None:
+    with pytest.raises(EnvironmentBroken, match=r"an observation is float32 \(4,\), neither a text nor an image: wrap"):
+        parts(np.zeros(4, np.float32))

@@ -12,6 +12,7 @@ LIMITED = "turnwise.tests.envs.runner.wrapped:wrapped/Limited-v0"
 LIMITED_PLAIN = "turnwise.tests.envs.runner.wrapped:wrapped/LimitedPlain-v0"
 LIMITED_REPEAT = "turnwise.tests.envs.runner.wrapped:wrapped/LimitedRepeat-v0"
 LIMITED_STATELESS = "turnwise.tests.envs.runner.wrapped:wrapped/LimitedStateless-v0"
+UNRENDERED = "turnwise.tests.envs.runner.wrapped:wrapped/Unrendered-v0"
 SHOUTING = "turnwise.tests.envs.runner.wrapped:wrapped/Shouting-v0"
 TEN = 10
 
@@ -188,6 +189,19 @@ def _plain(**options: Any) -> gymnasium.Env[Obs, str]:
     return gymnasium.wrappers.OrderEnforcing(Count())
 
 
+class Unrendered(Count):
+    """Needs a library that is not installed to show itself, as the environments of Gymnasium do."""
+
+    metadata = {"render_modes": ["human"], "render_fps": 4}  # noqa: RUF012 - Gymnasium's type
+
+    def __init__(self, render_mode: str | None = None) -> None:
+        super().__init__()
+        self.render_mode = render_mode
+
+    def render(self) -> None:
+        raise gymnasium.error.DependencyNotInstalled("pygame is not installed")
+
+
 REPEAT = WrapperSpec("Repeat", f"{__name__}:Repeat", {})
 gymnasium.register("wrapped/Limited-v0", entry_point=f"{__name__}:Count", max_episode_steps=4)
 gymnasium.register("wrapped/LimitedPlain-v0", entry_point=f"{__name__}:_plain", max_episode_steps=4, order_enforce=True)
@@ -206,5 +220,6 @@ gymnasium.register(
         WrapperSpec("Saved", f"{__name__}:Saved", {}),
     ),
 )
+gymnasium.register("wrapped/Unrendered-v0", entry_point=f"{__name__}:Unrendered")
 gymnasium.register("wrapped/Shouting-v0", entry_point=f"{__name__}:_made")
 gymnasium.register("wrapped/Bracket-v0", entry_point=f"{__name__}:_bracket")

@@ -245,6 +245,7 @@ def test_every_valid_action_is_valid(seed: int, choices: list[float]) -> None:
 def test_a_pool_enumerates_its_tasks() -> None:
     assert enumerated_seeds("turnwise/TextSite-v0", {}) is None
     assert enumerated_seeds("turnwise/TextSite-v0", {"pool_size": 3}) == (0, 1, 2)
+    assert enumerated_seeds("turnwise/TextSite-v0", {"pool_size": 3}, "test") is None
     with pytest.raises(EnvironmentFailed, match="`pool_size` of `turnwise/TextSite-v0` is -1"):
         enumerated_seeds("turnwise/TextSite-v0", {"pool_size": -1})
 

@@ -177,3 +177,25 @@ def test_every_preset_loads_and_begins_with_a_description(preset: str) -> None:
 
 def test_the_nearest_name_is_found_without_importing_a_component() -> None:
     assert suggestion("grop", component_names(next(one for one in SLOTS if one.slot == "advantage")))
+
+
+@pytest.mark.parametrize(
+    ("assignment", "value"),
+    [
+        ("learner.learning_rate=true", "true"),
+        ("max_steps=true", "true"),
+        ("rollout.max_staleness=false", "false"),
+        ('seed="1_000"', '"1_000"'),
+        ('horizon.max_turns="6.0"', '"6.0"'),
+        ("environments.0.weight=true", "true"),
+        ("loss.clip_ratio_low=true", "true"),
+        ("sandboxes.max_per_node=true", "true"),
+    ],
+)
+def test_a_truth_value_or_a_text_is_no_number(assignment: str, value: str) -> None:
+    raw: dict[str, Any] = {"name": "r", "environments": [{"id": "a/B-v0", "options": {"open": True, "level": "2"}}]}
+    parse_config(raw)
+    override(raw, assignment)
+    with pytest.raises(ConfigError) as raised:
+        parse_config(raw)
+    assert str(raised.value) == f"`{assignment.partition('=')[0]}`: a number is needed, not {value}"

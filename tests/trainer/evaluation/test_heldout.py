@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from turnwise.rates import is_counted, success_rate
 from turnwise.records import Outcome, Status
-from turnwise.trainer.config.sections import EnvironmentConfig
+from turnwise.trainer.config.sections import HELD_OUT_SEED, EnvironmentConfig
 from turnwise.trainer.evaluation.heldout import held_out, labels, summarize
 from turnwise.trainer.evaluation.intervals import wilson
 
@@ -97,3 +97,17 @@ def test_a_rate_decides_about_every_status() -> None:
     assert counted | left_out == set(Status)
     assert {status for status in Status if is_counted(status)} == counted
     assert isnan(success_rate((True, status, 1.0) for status in left_out))
+
+
+def test_environments_that_enumerate_their_tasks_play_these_at_most_once_each() -> None:
+    mixture = [EnvironmentConfig(id=SITE), EnvironmentConfig(id="turnwise/GuessNumber-v0")]
+    tasks = held_out(mixture, 8, seeds=[None, (5, 9)])
+    assert [(one.env_id, one.seed) for one in tasks] == [
+        (SITE, HELD_OUT_SEED),
+        ("turnwise/GuessNumber-v0", 5),
+        (SITE, HELD_OUT_SEED + 2),
+        ("turnwise/GuessNumber-v0", 9),
+        (SITE, HELD_OUT_SEED + 4),
+        (SITE, HELD_OUT_SEED + 6),
+    ]
+    assert [(one.seed, one.split) for one in held_out(mixture[1:], 1, "train", seeds=[(5, 9)])] == [(5, "train")]

@@ -12,6 +12,7 @@ from turnwise.tests.envs.code.small_task import small_task
 HONEST: dict[str, Any] = {
     "collected": ["a"],
     "results": {"a": "passed"},
+    "unfit": {},
     "errors": "",
     "tamper": [],
     "interrupted": False,
@@ -28,7 +29,7 @@ def add(one, two):
 """
 
 
-CHANGES: tuple[dict[str, Any], ...] = ({"results": []}, {"tamper": 3}, {"errors": 1}, {"more": 1})
+CHANGES: tuple[dict[str, Any], ...] = ({"results": []}, {"tamper": 3}, {"errors": 1}, {"unfit": []}, {"more": 1})
 
 
 @pytest.mark.parametrize(
