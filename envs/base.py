@@ -187,6 +187,8 @@ class Adapted(TurnEnv):
         """Step the inner environment, and truncate the episode at the limit."""
         self._pass_deadline()
         observation, reward, terminated, truncated, info = self.inner.step(action)
+        if isinstance(reward, str | bytes):
+            raise EnvironmentBroken(f"the reward of {type(self.core).__name__} is {reward!r}; it must be a number")
         self._turns += 1
         cut = self._max_turns is not None and self._turns >= self._max_turns
         return observation, float(reward), terminated, truncated or (cut and not terminated), info

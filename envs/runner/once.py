@@ -13,7 +13,7 @@ from ...errors import TurnwiseError
 from ..base import TurnEnv
 from ..errors import EnvironmentBroken, EnvTimeout, wrap_error
 from ..registry import make
-from .call_thread import CallThread
+from .call_thread import CallThread, Place
 
 LOG = logging.getLogger(__name__)
 
@@ -38,12 +38,13 @@ def call_once(env_id: str, options: Mapping[str, Any], name: str, work: Callable
         EnvTimeout: it took longer than ``TIMEOUT_S``; its thread is abandoned.
         TurnwiseError: ``work`` raised it.
     """
-    thread = CallThread(env_id)
+    place = Place()
+    thread = CallThread(env_id, place)  # which closes the environment
     answers: SimpleQueue[tuple[Any, BaseException | None]] = SimpleQueue()
 
     def run() -> T:
-        thread.env = make(env_id, **options)  # which the thread closes
-        return work(thread.env)
+        env = place.env = make(env_id, **options)
+        return work(env)
 
     thread.start()
     thread.inbox.put((run, lambda result, error: answers.put((result, error))))

@@ -279,3 +279,10 @@ def test_an_oracle_that_returns_nothing_is_named() -> None:
     env.oracle = lambda: None  # type: ignore[method-assign, assignment, return-value]
     with pytest.raises(EnvironmentBroken, match=r"oracle\(\) of Count returned None"):
         Adapted(env).oracle()
+
+
+def test_a_text_is_no_reward() -> None:
+    env = Count()
+    env.step = lambda action: ("on", "1.0", False, False, {})  # type: ignore[method-assign, assignment, return-value]
+    with pytest.raises(EnvironmentBroken, match=r"the reward of Count is '1\.0'; it must be a number"):
+        Adapted(env).step("go")
