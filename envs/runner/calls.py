@@ -77,7 +77,8 @@ class Calls:
         """``place`` is that of the only environment; None for a shared thread."""
         self._loop = asyncio.get_running_loop()
         self._name, self._place = name, place
-        self._thread = self._start()
+        self._thread = CallThread(name, place)
+        self._thread.start()
         self._calls: deque[_Call] = deque()
         """Calls without a delivered result, in their order."""
         self._results: deque[tuple[_Call, Any, BaseException | None]] = deque()
@@ -142,11 +143,6 @@ class Calls:
             if one.place is place:
                 one.timeout_s = min(one.timeout_s, now - (one.began or now) + timeout_s)
 
-    def _start(self) -> CallThread:
-        thread = CallThread(self._name, self._place)
-        thread.start()
-        return thread
-
     def _submit(self, one: _Call) -> None:
         def deliver(result: Any, error: BaseException | None) -> None:
             if isinstance(error, _Claimed):
@@ -196,7 +192,9 @@ class Calls:
             self._watch_until(min((one.began or now) + one.timeout_s for one in self._calls))
 
     def _replace(self, late: list[_Call]) -> None:
-        thread, self._thread = self._thread, self._start()
+        # The abandoned thread alone closes its environment, after the call: a new one would close it during the call.
+        thread, self._thread = self._thread, CallThread(self._name)
+        self._thread.start()
         thread.place = late[0].place
         thread.abandon()
         lost = [one.place for one in late]

@@ -146,11 +146,17 @@ class EnvThread:
         """Close the environment and end its thread. Raises nothing: a timeout leaves one more abandoned thread."""
         if self._calls is None:
             return
-        env, self._place.env = self._place.env, None
-        self._calls.bound(self._place, timeout_s)
+        place, env = self._place, self._place.env
+        self._calls.bound(place, timeout_s)
+
+        def work() -> None:
+            place.env = None  # until then, an abandoned thread would close it
+            if env is not None:
+                env.close()
+
         try:
             if env is not None:
-                await self._call("close", env.close, timeout_s)
+                await self._call("close", work, timeout_s)
         except EnvError:
             pass
         finally:

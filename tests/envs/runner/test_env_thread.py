@@ -217,6 +217,8 @@ def test_an_abandoned_thread_that_returns_closes_its_environment() -> None:
 
     env = asyncio.run(hang())
     assert abandoned_threads() == 1
+    time.sleep(0.2)
+    assert not env.closed, "another thread closed it during the call"
     HANG.set()
     ends = time.monotonic() + 5
     while not env.closed and time.monotonic() < ends:
