@@ -122,7 +122,8 @@ def add_rewards(tx: Transaction, *, reward_set: int, rewards: Sequence[Rewards])
     if not rewards:
         return
     nos = numbers_of(tx.conn, trajectory, [one.trajectory for one in rewards])
-    tx.conn.execute(select(_sets.c.no).where(_sets.c.no == reward_set).with_for_update())
+    if tx.conn.execute(select(_sets.c.no).where(_sets.c.no == reward_set).with_for_update()).one_or_none() is None:
+        raise NotFound(f"there is no reward set {reward_set}")
     stored = set(tx.conn.execute(_STORED, {"set_no": reward_set, "nos": sorted(set(nos.values()))}).scalars())
     tx.conn.execute(_replace_missing(tx), [_row(reward_set, nos[one.trajectory], one) for one in rewards])
     added = _sets.c.n_rewards + len(set(nos.values()) - stored)

@@ -76,17 +76,19 @@ def rewards_of(conn: Connection, trajectories: Sequence[str], set_no: int = OWN)
     Raises:
         StepCorrupt: an entry was altered.
     """
-    which = (
-        select(trajectory.c.id, reward)
-        .join(reward, reward.c.trajectory_no == trajectory.c.no)
-        .where(reward.c.set_no == set_no, trajectory.c.id.in_(bindparam("names", expanding=True)))
+    numbers = select(trajectory.c.no, trajectory.c.id).where(trajectory.c.id.in_(bindparam("names", expanding=True)))
+    # By the key: a join with the ids may read all rewards of the set, which are those of all runs.
+    which = select(reward).where(
+        reward.c.set_no == set_no, reward.c.trajectory_no.in_(bindparam("numbers", expanding=True))
     )
     found: dict[str, Rewards] = {}
     for start in range(0, len(trajectories), _CHUNK):
-        for row in conn.execute(which, {"names": list(trajectories[start : start + _CHUNK])}):
+        names = {row.no: row.id for row in conn.execute(numbers, {"names": list(trajectories[start : start + _CHUNK])})}
+        for row in conn.execute(which, {"numbers": sorted(names)}):
+            name = names[row.trajectory_no]
             if reward_digest(row._mapping) != row.digest:
-                raise StepCorrupt(f"trajectory {row.id}: its stored rewards were altered")
-            found[row.id] = Rewards(row.id, row.rewards, row.verdicts)
+                raise StepCorrupt(f"trajectory {name}: its stored rewards were altered")
+            found[name] = Rewards(name, row.rewards, row.verdicts)
     return found
 
 

@@ -40,6 +40,8 @@ FIRST_PAGES = {"list_trajectories", "list_groups", "newest_demonstrations", "not
 SORT = "(sorted)"
 WHOLE_RUN = {"reused_groups", "returns_in"}
 """Reads of every row of one run or reward set, which here has all of the table; SQLite's plans prove their index."""
+WHOLE_SET = "every row of a reward set"
+"""The own rewards of all runs are one set."""
 HELD = {"uq_lease_held", "ix_lease_run_held"}
 """Partial indexes of the leases that are held now, whose number does not grow."""
 NOT_READS = {"NULL", "RunReader"}
@@ -151,7 +153,7 @@ class Statements:
                     conn.exec_driver_sql(f"SET LOCAL enable_{kind} = off")
             for statement, (name, parameters) in self.seen.items():
                 plan = (_sqlite if is_sqlite else _postgresql)(conn, statement, parameters)
-                scanned = GROWING.intersection(plan)
+                scanned = GROWING.intersection(plan) | (plan & {WHOLE_SET} if name not in WHOLE_RUN else set())
                 first = name in FIRST_PAGES and "LIMIT" in statement and SORT not in plan
                 if scanned and not first and (is_sqlite or name not in WHOLE_RUN):
                     found.setdefault(name, set()).update(scanned)
@@ -166,6 +168,8 @@ def _sqlite(conn: Connection, statement: str, parameters: Any) -> set[str]:
         if scanned := re.match(r"SCAN (\w+)|SEARCH (\w+) USING AUTOMATIC", row[3]):
             name = str(scanned[1] or scanned[2])
             found.add(names.get(name, name))
+        if re.match(r"SEARCH \w+ USING (PRIMARY KEY|INDEX sqlite_autoindex_reward_1) \(set_no=\?\)$", row[3]):
+            found.add(WHOLE_SET)
         if row[3] == "USE TEMP B-TREE FOR ORDER BY":
             found.add(SORT)
     return found
@@ -228,7 +232,7 @@ def reads(database: Database) -> dict[str, Callable[[Connection], object]]:
         "list_driven_runs": lambda _: queries.list_driven_runs(database, limit=3),
         "run_details": lambda _: queries.run_details(database, run),
         "run_totals": lambda conn: queries.run_totals(conn, run),
-        "rewards_of": lambda conn: queries.rewards_of(conn, [one]),
+        "rewards_of": lambda conn: queries.rewards_of(conn, [one, *(f"{name}-x" for name in range(63))]),
         "scored_from": lambda conn: queries.scored_from(conn, run, 2),
         "status_counts": lambda conn: queries.status_counts(conn, run),
         "unscored_groups": lambda conn: queries.unscored_groups(conn, run),
