@@ -47,10 +47,13 @@ def missing_groups(subject: Subject) -> Iterator[Refusal]:
 def unreachable_store(subject: Subject) -> Iterator[Refusal]:
     """Refuse an SQLite store if Ray may place actors of the run on other hosts."""
     database = subject.database
-    if database is None or database.engine.dialect.name != "sqlite" or subject.config.ray_address is None:
+    # Without engines, the driver alone writes.
+    if database is None or database.engine.dialect.name != "sqlite" or not subject.config.num_engines:
         return
     import ray
 
+    if not ray.is_initialized():
+        return
     nodes = ray.nodes()
     own = ray.get_runtime_context().get_node_id()
     local = {str(node["NodeManagerAddress"]) for node in nodes if node["NodeID"] == own}

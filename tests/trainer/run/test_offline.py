@@ -99,7 +99,7 @@ def weights(database: Database, run: str) -> bytes:
 def test_a_run_trains_on_each_stored_group_once_and_leaves_the_other_run_as_it_is(url: str) -> None:
     database, events = open_database(url), list[Event]([Note("first")])
     before, had_ray = contents(database, COUNT_OF_RUNS), ray.is_initialized()
-    result = offline(url, events)
+    result = offline(url, events, ray_address="127.0.0.1:1")
     assert (result.status, result.updates, result.success_after) == ("finished", 3, None)
     assert consumed(database, "off") == {1: ["a", "b"], 2: ["d", "e"], 3: ["f", "g"]}
     assert ray.is_initialized() == had_ray, "an offline run needs no Ray"
