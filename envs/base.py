@@ -169,7 +169,12 @@ class Adapted(TurnEnv):
         self.observation_space = getattr(inner, "observation_space", FreeText())
         self.sandboxed = bool(self._get("sandboxed", TurnEnv.sandboxed))
         self.keeps_sandbox = bool(self._get("keeps_sandbox", TurnEnv.keeps_sandbox))
-        self.runner = str(self._get("runner", TurnEnv.runner))
+        self.runner = self._get("runner", TurnEnv.runner)
+        if not isinstance(self.runner, str):
+            raise EnvironmentBroken(
+                f"`runner` of {type(self.core).__name__} is a {type(self.runner).__name__}; it names the runner of its "
+                "episodes: rename the attribute, or make it the name of docs/environments.md"
+            )
         self.restorable = self._restorer() is not None
         self.thread_bound = bool(self._get("thread_bound", TurnEnv.thread_bound))
         nondeterministic = bool(getattr(inner.spec, "nondeterministic", False))

@@ -165,7 +165,9 @@ class GroupRunner:
         # A thread that is cancelled while it makes an environment is lost, so a drop waits for it.
         member.interruptible = False
         try:
-            env_thread, _ = await self._environments.take(group.task, self._timeouts.reset_s)
+            # What a used environment shows would pass for a difference of a stored episode.
+            fresh = member.start is not None and member.start.is_stored
+            env_thread, _ = await self._environments.take(group.task, self._timeouts.reset_s, fresh=fresh)
         except EnvError as error:
             member.end(Status.ENV_ERROR)
             return await record_failed_start(self._client, trajectory, str(error))

@@ -49,7 +49,7 @@ async def play_episode(episode: Episode) -> Outcome:
         )
     member, record = episode.member, episode.record
     record.start()
-    status, reason = Status.RUNNING, ""
+    status, reason, ended_by = Status.RUNNING, "", EndedBy.EPISODE
     unplayable: ImagesUnsupported | None = None
     try:
         status = await RUNNERS[name](episode).run()
@@ -70,6 +70,7 @@ async def play_episode(episode: Episode) -> Outcome:
         status, reason, unplayable = Status.POLICY_ERROR, f"{episode.group.task.env_id}: {error}", error
     except asyncio.CancelledError:
         status, reason = Status.CANCELLED, member.dropped or "cancelled while it was running"
+        ended_by = EndedBy.CONTROLLER if member.dropped else EndedBy.DRIVER  # `member.end` may drop it: too late
     progress = episode.progress
     progress.status, progress.error = status, reason
     member.end(status)
@@ -77,9 +78,6 @@ async def play_episode(episode: Episode) -> Outcome:
     progress.set_extra(LOSS_WEIGHT, member.weight, absent=1.0)
     if episode.env_thread.package:
         progress.extras[ENV_PACKAGE] = episode.env_thread.package
-    ended_by = EndedBy.EPISODE
-    if status is Status.CANCELLED:
-        ended_by = EndedBy.CONTROLLER if member.dropped else EndedBy.DRIVER
     await run_to_completion(_finish(record, progress, ended_by))
     if unplayable is not None:
         raise ImagesUnsupported(reason) from unplayable

@@ -21,6 +21,10 @@ MAX_SEED = (2**32 - HELD_OUT_SEED) // SEED_STRIDE - 1
 """The largest evaluation seed: all of its tasks have seeds of 32 bits."""
 
 
+MAX_OPEN = 256
+"""Groups of an evaluation that are open at once: a stopped one leaves no more behind."""
+
+
 @dataclass(frozen=True, slots=True)
 class EvalResult:
     """Success of a policy on held-out tasks."""
@@ -111,11 +115,14 @@ async def play_tasks(
         play: plays an open group and returns its outcomes; it bounds the episodes that play at once.
     """
 
+    places = asyncio.Semaphore(MAX_OPEN)
+
     async def one(number: int, task: Task) -> list[tuple[Task, Outcome]]:
-        group = Group(f"{store.run}:eval-{name}-{number}", store.run, task, horizon, 1, Purpose.EVAL)
-        await store.open_group(group)
-        outcomes = await play(group)
-        await store.close_group(group.id, GroupState.FILTERED, CLOSE_REASON)
+        async with places:
+            group = Group(f"{store.run}:eval-{name}-{number}", store.run, task, horizon, 1, Purpose.EVAL)
+            await store.open_group(group)
+            outcomes = await play(group)
+            await store.close_group(group.id, GroupState.FILTERED, CLOSE_REASON)
         return [(task, outcome) for outcome in outcomes]
 
     played = await asyncio.gather(*(one(number, task) for number, task in enumerate(tasks)))

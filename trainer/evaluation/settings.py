@@ -59,7 +59,7 @@ def session_config(
     if (trained := _run_config(policy)) is not None:
         horizon = HorizonSchedule.build(trained["horizon"]).longest()
         engine = _on_this_machine(_engine_of(trained, policy), policy, horizon.max_context)
-        trained_sandboxes = trained["sandboxes"]
+        trained_sandboxes = trained.get("sandboxes", {})
         timeouts = {key: value for key, value in trained["rollout"].items() if key.endswith("_timeout_s")}
         rollout = RolloutConfig(temperature=trained["rollout"]["temperature"], **timeouts)
     else:
