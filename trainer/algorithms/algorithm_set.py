@@ -113,7 +113,7 @@ class AlgorithmSet(AlgorithmConfig):
     @classmethod
     def of(cls, config: AlgorithmConfig) -> Self:
         """Build the components that a configuration chooses, without any state."""
-        return cls(**{base.slot: deepcopy(getattr(config, base.slot)) for base in SLOTS})
+        return cls(**{base.slot: _new(getattr(config, base.slot)) for base in SLOTS})
 
     @property
     def observed(self) -> int:
@@ -166,3 +166,10 @@ class AlgorithmSet(AlgorithmConfig):
         for key, one in self.components():
             prefix = f"{key}/"
             one.load_tensors({k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)})
+
+
+def _new(chosen: Any) -> Any:
+    """Return new components with the options of ``chosen``: a copy would share or copy what a component has opened."""
+    if isinstance(chosen, Component):
+        return type(chosen)(**{name: deepcopy(getattr(chosen, name)) for name in type(chosen).model_fields})
+    return [_new(one) for one in chosen]

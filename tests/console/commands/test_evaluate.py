@@ -95,8 +95,8 @@ def test_a_failed_world_is_a_failure_with_its_reason(turnwise: Turnwise, store: 
     assert message in ended.err
     assert "\x1b" not in ended.err
     stored = json.loads(turnwise("trajectories", "list", "--json", "--store", store).out)
-    assert {row.status for row in stored} == {"env_error"}
-    assert all(row.n_steps == 3 for row in stored), "the turn that broke the world included"
+    assert {row["status"] for row in stored} == {"env_error"}
+    assert all(row["n_steps"] == 3 for row in stored), "the turn that broke the world included"
 
 
 def test_valid_actions_without_weights_are_a_failure_with_its_reason(turnwise: Turnwise, store: str) -> None:
