@@ -161,7 +161,7 @@ def load(folder: Path) -> tuple[CodeTask, str]:
 
 
 def _check_names(folder: Path) -> None:
-    """Refuse a name beside the manifest that is nearly a known one, such as ``Tests`` or ``test``. Raises BadTask."""
+    """Refuse a name next to the manifest that is nearly a known one, such as ``Tests`` or ``test``. Raises BadTask."""
     for name in sorted(path.name for path in _inside(folder)):
         spelt = name.strip().casefold().removesuffix(".py")
         meant = [] if name in KNOWN else get_close_matches(spelt, KNOWN, 1, NEARLY)

@@ -68,7 +68,7 @@ def parse_config(raw: dict[str, Any]) -> RunConfig:
 def _converted(given: Any, resolved: Any, key: str = "") -> Iterator[str]:
     """Yield a line per truth value or text that became a number: ``learning_rate = true`` would be 1."""
     if isinstance(given, Mapping) and isinstance(resolved, Mapping):
-        for name in given.keys() & resolved.keys():
+        for name in [one for one in given if one in resolved]:  # in their order in the file
             yield from _converted(given[name], resolved[name], f"{key}.{name}" if key else name)
     elif isinstance(given, Sequence) and not isinstance(given, str) and isinstance(resolved, Sequence):
         for number, pair in enumerate(zip(given, resolved, strict=False)):
@@ -80,9 +80,10 @@ def _converted(given: Any, resolved: Any, key: str = "") -> Iterator[str]:
 def _is_plain(given: bool | str) -> bool:
     """Return whether a value is a truth value or a number in quotes, and not a number with a unit, such as ``1GiB``."""
     try:
-        return isinstance(given, bool) or float(given) is not None
+        float(given)
     except ValueError:
         return False
+    return True
 
 
 def override(raw: dict[str, Any], assignment: str) -> None:

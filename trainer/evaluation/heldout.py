@@ -19,8 +19,6 @@ SEED_STRIDE = 100_000
 """Held-out tasks per evaluation seed: evaluations with different seeds share no task."""
 MAX_SEED = (2**32 - HELD_OUT_SEED) // SEED_STRIDE - 1
 """The largest evaluation seed: all of its tasks have seeds of 32 bits."""
-
-
 MAX_OPEN = 256
 """Groups of an evaluation that are open at once: a stopped one leaves no more behind."""
 

@@ -92,7 +92,7 @@ def _instead(message: Mapping[str, Any], called: bool) -> str:
 def error_in(value: Any) -> Any:
     """Return the part of a body that holds an error; None for a body without one.
 
-    Some routers return an error with the status 200, in the body, even beside a part of an answer, or in the first
+    Some routers return an error with the status 200, in the body, even next to an answer, or in the first
     choice; Gemini puts it into a list.
     """
     if isinstance(value, list) and value:

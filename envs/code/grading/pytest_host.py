@@ -213,7 +213,7 @@ def _collect(task: CodeTask, files: Tree) -> tuple[frozenset[str], str]:
     if done.exit_code == NO_PYTEST and report is None:
         raise BrokenTests(
             f"task {task.name}: the sandbox's python3 has no pytest, which hidden tests need: install it in the image "
-            f"`{task.spec.image}` of a Docker sandbox, or beside the python3 of a local one "
+            f"`{task.spec.image}` of a Docker sandbox, or next to the python3 of a local one "
             f"({done.stderr.decode(errors='replace').strip()[-200:]})"
         )
     if report is None:
