@@ -70,6 +70,8 @@ def _reset_signals() -> None:
     for number in timers.SIGNALS:
         if signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, signal.SIG_DFL)  # undoes a handler that Python does not list
+    if signal.SIGINT in signal.sigpending() and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        _exit(KeyboardInterrupt())  # raised in this hook, it would only be printed, and the child would go on
     unblock_signals()
 
 

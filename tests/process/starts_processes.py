@@ -29,11 +29,15 @@ def square(number: int) -> int:
 
 
 def fork_and_signal(number: signal.Signals) -> None:
+    started, ready = os.pipe()
     child = os.fork()
     if child == 0:
+        os.write(ready, b"1")
         time.sleep(LONG_S)
         os._exit(9)
-    time.sleep(0.05)
+    os.read(started, 1)
+    os.close(started)
+    os.close(ready)
     os.kill(child, number)
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     # Python turns SIGINT into KeyboardInterrupt, with which the copy of this step ends.
@@ -55,7 +59,6 @@ def fork(leave: str) -> None:
 def end_process(method: str) -> None:
     process = multiprocessing.get_context(method).Process(target=sleep)  # type: ignore[attr-defined]
     process.start()
-    time.sleep(0.05)
     process.terminate()
     process.join()
     assert process.exitcode == -signal.SIGTERM

@@ -13,6 +13,8 @@ from turnwise.sandbox.backends.registry import make_backend
 from turnwise.sandbox.errors import NoEngine, NoImage, NotTrusted, SandboxBroken, SandboxLost, StartFailed
 from turnwise.sandbox.spec import SandboxSpec
 
+from .processes import processes_of, running
+
 SPEC = SandboxSpec(memory_mib=128, disk_mib=8, trusted=True)
 OWNER = """
 import asyncio, sys
@@ -28,19 +30,6 @@ async def main():
 
 asyncio.run(main())
 """
-
-
-def running(mark: str) -> list[int]:
-    """Return the processes of this machine with ``mark`` among their arguments."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            arguments = path.read_bytes().split(b"\0")
-        except OSError:
-            continue
-        if mark.encode() in arguments:
-            found.append(int(path.parent.name))
-    return found
 
 
 def gone(mark: str, timeout_s: float) -> bool:
@@ -118,7 +107,7 @@ def test_sandbox_killed_from_outside_is_lost() -> None:
         sandbox = await backend.start(SPEC)
         running_one = asyncio.create_task(sandbox.exec(["sleep", "600"], timeout_s=600))
         await asyncio.sleep(0.3)
-        mine = [pid for pid in running("/run/turnwise/s") if sandbox.id in Path(f"/proc/{pid}/mountinfo").read_text()]
+        mine = processes_of(sandbox.id)
         for pid in mine:
             subprocess.run(["kill", "-9", str(pid)], check=False)
         assert mine

@@ -3,7 +3,6 @@
 import os
 import signal
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,7 +21,7 @@ from turnwise.sandbox import (
 )
 from turnwise.sandbox.errors import LeaseTimeout, StreamTimeout
 from turnwise.sandbox.provider import InProcessProvider
-from turnwise.tests.sandbox.backends.test_bubblewrap import running
+from turnwise.tests.sandbox.backends.processes import processes_of
 from turnwise.tests.trainer.scored_groups import scored_group
 from turnwise.trainer.algorithms.groups import Shaped
 from turnwise.trainer.algorithms.rewards.base import RewardShaper
@@ -92,8 +91,7 @@ def sandboxed(task: Task, trajectory: Trajectory) -> bool:
 
 def ended_from_outside(box: SandboxLease) -> None:
     """Kill the sandbox from outside."""
-    of_guests = running("/run/turnwise/s")
-    (guest,) = [pid for pid in of_guests if box.id in Path(f"/proc/{pid}/mountinfo").read_text()]
+    (guest,) = processes_of(box.id)
     os.kill(guest, signal.SIGKILL)
 
 
