@@ -63,24 +63,27 @@ def from_document(document: Document, folder: Path, task: TaskOrigin | None) -> 
     """Return the episode of a document whose images are in ``folder`` or below it.
 
     Raises:
-        ExchangeError: the document names no environment and ``task`` is None, it has no turn of an agent, or a part of
-            it cannot be an observation.
+        ExchangeError: the document is of another program and has no turn of an agent, it names no environment and
+            ``task`` is None, or a part of it cannot be an observation.
     """
     turns = _Turns(folder)
     for step in document.steps:
         if not step.is_copied_context:
             turns.add(step)
-    if not turns.steps:
-        raise ExchangeError("it has no turn of an agent")
     origin = episode_origin(document.extra)
-    if origin is None:
-        origin = _foreign(document, turns, task)
-    group, trajectory = origin.head()
     last, final_images = turns.content()
+    final: str | None = last
+    if origin is None:
+        if not turns.steps:
+            raise ExchangeError("it has no turn of an agent")
+        origin = _foreign(document, turns, task)
+    elif not (last or final_images or origin.final_observation_hash):
+        final = None  # the episode ended before an observation, which is an empty one in the document
+    group, trajectory = origin.head()
     trajectory = replace(trajectory, final_images=final_images, messages=tuple(turns.messages))
-    if not trajectory.final_observation_hash:
-        trajectory = replace(trajectory, final_observation_hash=text_hash(last))
-    return Episode(group, replace(trajectory, steps=tuple(turns.steps)), last, turns.images)
+    if final is not None and not trajectory.final_observation_hash:
+        trajectory = replace(trajectory, final_observation_hash=text_hash(final))
+    return Episode(group, replace(trajectory, steps=tuple(turns.steps)), final, turns.images)
 
 
 def text_hash(text: str) -> str:

@@ -87,12 +87,21 @@ def test_an_episode_returns_from_its_document(tmp_path: Path) -> None:
     assert [step.message for step in returned[given[0].uid].trajectory.steps] == [1, 3]
 
 
-def test_an_episode_without_a_turn_is_a_valid_document(tmp_path: Path) -> None:
-    one = episode(steps=(), messages=(), final_images=(), status=Status.ENV_ERROR, error="broken")
+def test_an_episode_without_a_turn_returns_from_its_document(tmp_path: Path) -> None:
+    ended = {"status": Status.ENV_ERROR, "error": "broken", "final_observation_hash": ""}
+    one = episode(steps=(), messages=(), final_images=(), **ended)
     found = document(tmp_path, replace(one, final_observation=None))
     assert found["steps"][-1] == {"step_id": 2, "source": "user", "message": ""}
+    (returned,) = read_atif(tmp_path / "out", None)
+    assert (returned.final_observation, returned.trajectory.steps) == (None, ())
+    assert plain(returned.trajectory) == plain(one.trajectory)
+
+
+def test_a_document_of_another_program_without_a_turn_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "foreign.json"
+    path.write_text(json.dumps(changed(lambda d: d.update(steps=d["steps"][:1]))))
     with pytest.raises(ExchangeError, match="it has no turn of an agent"):
-        list(read_atif(tmp_path / "out", None))
+        list(read_atif(path, TASK))
 
 
 def test_a_document_of_another_program_is_an_episode_of_the_given_task(tmp_path: Path) -> None:
