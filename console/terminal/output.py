@@ -121,7 +121,7 @@ def format_value(value: object) -> str:
     if isinstance(value, Mapping):
         return ", ".join(f"{name} {format_value(item)}" for name, item in value.items())
     if isinstance(value, float):
-        return f"{value:.4g}"
+        return "not defined" if math.isnan(value) else f"{value:.4g}"
     return "" if value is None else str(value)
 
 

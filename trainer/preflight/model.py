@@ -191,14 +191,14 @@ def refuse_short_positions(config: Any, model: str, key: str, max_context: int) 
         config: of the model, as `transformers` reads it.
 
     Raises:
-        TurnwiseError: as above, or a limit is no number.
+        TurnwiseError: as above, or a limit is not a number above 0.
     """
     limits = _limits(config)
-    if wrong := {
-        name: one for name, one in limits.items() if isinstance(one, bool) or not isinstance(one, int | float)
-    }:
-        name, value = next(iter(wrong.items()))
-        raise TurnwiseError(f"`{key}`: `{name}` in the config.json of {model} is {value!r}, no number: correct it")
+    for name, value in limits.items():
+        if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+            raise TurnwiseError(
+                f"`{key}`: `{name}` in the config.json of {model} is {value!r}, not a number above 0: correct it"
+            )
     positions = positions_of(config)
     if positions is not None and max_context > positions:
         name = "model_max_length" if limits.get("model_max_length") else min(limits, key=lambda one: limits[one])

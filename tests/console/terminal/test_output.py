@@ -97,3 +97,4 @@ def test_a_result_has_its_shares_in_per_cent_and_success_with_its_interval() -> 
 def test_numbers_and_mappings_in_words() -> None:
     assert format_value({"find": 0.94123456, "open": 1.0, "n": 3}) == "find 0.9412, open 1, n 3"
     assert format_value(None) == ""
+    assert format_value(float("nan")) == "not defined"

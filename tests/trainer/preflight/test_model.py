@@ -332,8 +332,9 @@ def test_every_key_by_which_vllm_limits_a_sequence_counts(model: Path, name: str
     edit(model, "config.json", **{name: 32})
     assert f"has 32 positions (`{name}` in its config.json)" in refusal(model, 33, trains=False)
     refuse_unusable(model, "model.path", 32)
-    edit(model, "config.json", **{name: "32"})
-    assert f"`{name}` in the config.json of {model} is '32', no number" in refusal(model, 32)
+    for wrong in ("32", -1, 0, True):
+        edit(model, "config.json", **{name: wrong})
+        assert f"`{name}` in the config.json of {model} is {wrong!r}, not a number above 0" in refusal(model, 32)
 
 
 def test_a_length_of_the_model_comes_before_the_other_limits(model: Path) -> None:
