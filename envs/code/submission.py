@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from time import monotonic
 
 from ...sandbox import FileError, Kind, SandboxLease, Tree
+from ...sandbox.sandbox import WORKSPACE
 from .deadlines import COLLECTION_SHARE, left
 from .grading.forbidden import tampering_outside
 from .grading.running import PRINT_FOUND, RUNNING, left_running
-from .task import leaves_workspace
 
 HALT = f"""{RUNNING}
 kill -9 -1
@@ -55,8 +55,7 @@ def collect_submission(box: SandboxLease, pristine: Tree, until: float) -> Submi
         tamper += _end_processes(box, until)
         tamper += _tampering_at_home(box, until)
         files = box.read_tree(".", timeout_s=left(until))
-        changed = files.only(lambda path: files.entries[path] != pristine.entries.get(path))
-        gone, ours = missing(changed), pristine.entries.keys() | pristine.folders
+        gone, ours = missing(files, pristine), pristine.entries.keys() | pristine.folders
         tamper += [f"not a readable file any more: {path}" for path in gone if path in ours]
         tamper += [f"a folder in place of a file: {path}" for path in files.folders if path in pristine]
         return Submission(files, tuple(tamper), tuple(line for path, line in gone.items() if path not in ours))
@@ -87,12 +86,14 @@ def _why(error: FileError) -> str:
     return f"cannot be collected: {str(error).partition(': ')[2] or error}"
 
 
-def missing(tree: Tree) -> dict[str, str]:
-    """Return a line for each entry that the sandbox cannot hand over or that leads out of the work folder, by path."""
+def missing(tree: Tree, pristine: Tree) -> dict[str, str]:
+    """Return a line for each new entry that the sandbox cannot hand over or that leads out of the work folder."""
     found = dict[str, str]()
     for path, entry in tree.entries.items():
+        if entry == pristine.entries.get(path):
+            continue
         if entry.kind is Kind.LOST:
             found[path] = f"{entry.text}: {path}"
-        elif entry.kind is Kind.LINK and leaves_workspace(path, entry.text):
+        elif entry.kind is Kind.LINK and tree.leaves(path, WORKSPACE):
             found[path] = f"leads out of the work folder: {path} -> {entry.text}"
     return found

@@ -11,7 +11,6 @@ A task has cases, file checks, hidden tests, or several of these:
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from posixpath import dirname, join, normpath
 from typing import TypeAlias
 
 from ...sandbox import Entry, Kind, SandboxSpec, Tree
@@ -125,11 +124,6 @@ def changed(tree: Tree, change: Change) -> Tree:
     ends = {path for path, entry in new.items() if entry.kind is not Kind.FOLDER}
     kept = {path: entry for path, entry in entries.items() if ends.isdisjoint(parents(path))}
     return Tree({**kept, **new})
-
-
-def leaves_workspace(path: str, target: str) -> bool:
-    """Return whether a link at ``path`` of the work folder leads out of the folder; it may lead to no file."""
-    return not f"{normpath(join(WORKSPACE, dirname(path), target))}/".startswith(f"{WORKSPACE}/")
 
 
 def _replaced(before: Entry | None, content: bytes) -> Entry:

@@ -21,11 +21,12 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ...sandbox import Entry, Kind, SandboxSpec, Tree
+from ...sandbox.sandbox import WORKSPACE
 from ...user_files import UnreadableFile, read_toml
 from ..errors import EnvError
 from .checks.calls import CallCase
 from .checks.protected import check_protected
-from .task import Case, CodeTask, leaves_workspace
+from .task import Case, CodeTask, changed
 
 MANIFEST = "task.toml"
 KNOWN = (MANIFEST, "workspace", "tests", "solution")
@@ -121,9 +122,10 @@ def load(folder: Path) -> tuple[CodeTask, str]:
         raise BadTask(f"{folder}: the task has no checks; add a `[[case]]` to {MANIFEST}, or tests/test_*.py")
     if not os.path.lexists(folder / "workspace"):
         raise BadTask(f"{folder}: no folder workspace/; create it with the initial files of the agent")
-    solution, limits = _optional_tree(folder / "solution"), manifest.limits
+    workspace, solution, limits = read_tree(folder / "workspace"), _optional_tree(folder / "solution"), manifest.limits
+    solved = changed(workspace, solution)
     for path, entry in solution.entries.items():
-        if entry.kind is Kind.LINK and leaves_workspace(path, entry.text):
+        if entry.kind is Kind.LINK and solved.leaves(path, WORKSPACE):
             raise BadTask(
                 f"{folder / 'solution' / path} is a link to `{entry.text}`, which is not in the workspace, and the "
                 "sandbox gets nothing else: put a copy in its place"
@@ -143,7 +145,7 @@ def load(folder: Path) -> tuple[CodeTask, str]:
         task = CodeTask(
             name=folder.name,
             instruction=manifest.instruction.strip(),
-            workspace=read_tree(folder / "workspace"),
+            workspace=workspace,
             cases=cases,
             tests=tests,
             trusted=manifest.trusted,

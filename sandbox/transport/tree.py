@@ -118,27 +118,39 @@ class Tree(Mapping[str, bytes]):
         ``folder`` is the absolute path of the tree, by which a link may leave the tree and return. Return None if the
         entry leads outside, leads through another folder outside, or leads to nothing.
         """
+        found = self._followed(path, folder)
+        entry = self.entries.get(found or "")
+        is_loop = entry is not None and entry.kind is Kind.LINK
+        return found if not is_loop and (found == "" or entry is not None or found in self.folders) else None
+
+    def leaves(self, path: str, folder: str) -> bool:
+        """Return whether an entry leads out of the tree, or through a folder outside; see ``target``."""
+        return self._followed(path, folder) is None
+
+    def _followed(self, path: str, folder: str) -> str | None:
+        """Return the path after all links, which may be missing, or a link if links lead to themselves; None outside.
+
+        A step up from a link to a folder leads to the folder above its target.
+        """
         top = folder.strip("/").split("/")
         left, at = [*top, *path.split("/")], list[str]()
-        for _ in range(LINKS_MAX):
-            while left:
-                name = left.pop(0)
-                if name == "..":
-                    del at[-1:]
-                elif name not in ("", "."):
-                    at.append(name)
-                    if at[: len(top)] != top[: len(at)]:
-                        return None
-                    entry = self.entries.get("/".join(at[len(top) :]))
-                    if entry is not None and entry.kind is Kind.LINK:
-                        at = [] if entry.text.startswith("/") else at[:-1]
-                        left = entry.text.split("/") + left
+        followed = 0
+        while left:
+            name = left.pop(0)
+            if name == "..":
+                del at[-1:]
+            elif name not in ("", "."):
+                at.append(name)
+                if at[: len(top)] != top[: len(at)]:
+                    return None
+                entry = self.entries.get("/".join(at[len(top) :]))
+                if entry is not None and entry.kind is Kind.LINK:
+                    followed += 1
+                    if followed > LINKS_MAX:
                         break
-            else:
-                found = "/".join(at[len(top) :])
-                exists = found in self.entries or found in self.folders or at == top
-                return found if exists else None
-        return None
+                    at = [] if entry.text.startswith("/") else at[:-1]
+                    left = entry.text.split("/") + left
+        return "/".join(at[len(top) :]) if at[: len(top)] == top else None
 
     def names(self) -> list[str]:
         """Return a line per entry for a reader: ``link -> target``, ``empty folder/``, one line for ``.git/``."""

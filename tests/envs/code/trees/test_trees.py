@@ -133,6 +133,10 @@ def test_the_oracle_makes_every_tree(sandboxes: str, task: Path) -> None:
 
 
 CLOSED_FOLDER = ("mkdir closed; touch closed/x; chmod 0 closed", "permission denied: closed")
+LINKED_FOLDER = (
+    "mkdir -p d/e; ln -s .. d/e/up; ln -s d/e/up/../.. out",
+    "leads out of the work folder: out -> d/e/up/../..",
+)
 RELATIVE_LINK = ("mkdir d; ln -s ../../tmp d/out", "leads out of the work folder: d/out -> ../../tmp")
 
 
@@ -144,6 +148,7 @@ RELATIVE_LINK = ("mkdir d; ln -s ../../tmp d/out", "leads out of the work folder
         ("echo x > closed; chmod 0 closed", "permission denied: closed"),
         pytest.param(*CLOSED_FOLDER, marks=pytest.mark.soak),
         ("ln -s /tmp/x out", "leads out of the work folder: out -> /tmp/x"),
+        LINKED_FOLDER,
         pytest.param(*RELATIVE_LINK, marks=pytest.mark.soak),
         ("mkdir -p d/__pycache__; touch d/__pycache__/x.pyc d/__pycache__/y.pyc", "not graded: d/__pycache__"),
         ("git init -q . ", "not graded: .git"),
@@ -309,3 +314,12 @@ def test_links_lead_to_places_in_the_tree_only() -> None:
     nowhere = dict.fromkeys(("out", "abs", "loop", "none", "above", "through"))
     there = dict.fromkeys(("a/b", "up", "deep", "back", "whole", "higher"), "a/b")
     assert found == {"folder": "a", "all": "", **there, **nowhere}
+
+
+def test_a_step_up_from_a_linked_folder_leads_above_its_target() -> None:
+    links = {"a/b/up": "../../top", "near": "deep/..", "deep": "a/b", "out": "a/b/up/../..", "loop": "loop"}
+    tree = Tree(
+        {"a/b/x": Entry.file(b"x"), "top/y": Entry.file(b"y"), **{path: link(to) for path, to in links.items()}}
+    )
+    assert {path for path in tree.entries if tree.leaves(path, "/work")} == {"out"}
+    assert tree.target("near", "/work") == "a"

@@ -88,7 +88,7 @@ def test_an_episode_returns_from_its_document(tmp_path: Path) -> None:
 
 
 def test_an_episode_without_a_turn_returns_from_its_document(tmp_path: Path) -> None:
-    ended = {"status": Status.ENV_ERROR, "error": "broken", "final_observation_hash": ""}
+    ended: dict[str, Any] = {"status": Status.ENV_ERROR, "error": "broken", "final_observation_hash": ""}
     one = episode(steps=(), messages=(), final_images=(), **ended)
     found = document(tmp_path, replace(one, final_observation=None))
     assert found["steps"][-1] == {"step_id": 2, "source": "user", "message": ""}
