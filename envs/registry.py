@@ -116,7 +116,7 @@ def load_plugins() -> Mapping[str, str]:
 
 
 def _register() -> dict[str, str]:
-    tasks = importlib.import_module(f"{MINIWOB}.tasks").TASKS
+    tasks = importlib.import_module(MINIWOB).TASKS
     miniwob = {f"turnwise/MiniWoB-{task}-v0": (f"{MINIWOB}.env:MiniWoBEnv", {"task": task}) for task in tasks}
     for env_id, (entry, options) in ({each: (entry, {}) for each, entry in SHIPPED.items()} | miniwob).items():
         if env_id not in gymnasium.registry:

@@ -14,7 +14,6 @@ from .elements import (
     on_element,
     ready_for_text,
     refuse_misfit,
-    refuse_several,
     short_error,
 )
 from .protocol import PlaywrightError
@@ -117,7 +116,8 @@ async def select_option(context: Context, action: dict[str, Any]) -> None:
         except PlaywrightError:
             await one.select_option(value=action["options"], timeout=READY_TIMEOUT_MS / 3)
 
-    await refuse_several(context, action["id"], action["options"])
+    if len(action["options"]) > 1:
+        await refuse_misfit(context, action["id"], action["options"])
     await on_element(context, action["id"], choose)
 
 

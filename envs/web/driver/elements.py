@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import re
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 from .page_input import call
@@ -18,43 +19,15 @@ from .tabs import Context
 CLEANUP_TIMEOUT_S = 1.0
 KEPT = "turnwise kept"
 """Name of the property in which a page keeps an element for a moment, until Playwright has a handle of it."""
+CLICK_POINT, SELECT_TEXT, MISFIT = (
+    (Path(__file__).parent / f"{name}.js").read_text() for name in ("click_point", "select_text", "misfit")
+)
+"""Functions that are called on an element; the files describe their values."""
 KEEP = """function(name) {
   const element = this.nodeType === 1 ? this : this.parentElement ?? this.getRootNode().host;
   if (element?.isConnected) window[name] = element;
 }"""
 TAKE = "name => { const kept = window[name]; delete window[name]; return kept; }"
-CLICK_POINT = """function() {
-  const one = this.nodeType === 1 ? this : this.parentElement;
-  if (!one || !one.isConnected || !one.checkVisibility({visibilityProperty: true})) return null;
-  if (one.matches(':disabled') || one.closest('[aria-disabled=true]')) return null;
-  if (getComputedStyle(one).pointerEvents === 'none') return null;
-  const inside = box => box.left >= 0 && box.top >= 0 && box.right <= innerWidth && box.bottom <= innerHeight;
-  const point = () => {
-    const box = one.getClientRects()[0];
-    if (!box || box.width < 1 || box.height < 1) return null;
-    const x = box.left + box.width / 2, y = box.top + box.height / 2;
-    const hit = one.getRootNode().elementFromPoint(x, y);
-    return hit && (hit === one || one.contains(hit)) ? [x, y, !!one.closest('a[download]')] : null;
-  };
-  // Scroll if it is outside the window, or hidden by a container that scrolls within the window.
-  const found = inside(one.getBoundingClientRect()) ? point() : null;
-  if (found) return found;
-  one.scrollIntoView({block: 'center', inline: 'center', behavior: 'instant'});
-  return point();
-}"""
-"""Evaluates to the point where a click hits the element, and whether it is a download link; null needs Playwright."""
-SELECT_TEXT = """function() {
-  const text = this.nodeName === 'TEXTAREA'
-    || (this.nodeName === 'INPUT' && ['email', 'password', 'search', 'tel', 'text', 'url'].includes(this.type));
-  if (!text || !this.isConnected || !this.checkVisibility({visibilityProperty: true})) return false;
-  const box = this.getBoundingClientRect();
-  if (!box.width || !box.height || this.matches(':disabled') || this.readOnly) return false;
-  if (this.closest('[aria-disabled=true]') || this.ariaReadOnly === 'true') return false;
-  this.select();
-  this.focus();
-  return this.getRootNode().activeElement === this;
-}"""
-"""Selects the text of a field, as Playwright does before it inserts another one; false needs Playwright."""
 
 FORMATS = {
     "color": "a color as #rrggbb",
@@ -67,35 +40,9 @@ FORMATS = {
     "week": "a week as YYYY-Www, such as 2024-W09",
     "length": "at most {} characters",
     "line": "a single line",
+    "single": "one option, not {}",
 }
-"""The texts that fields hold, by the type of the field or by the limit that the text exceeds."""
-FIELD = """
-  const one = this.nodeType === 1 ? this : this.parentElement;
-  const own = !one || one.matches('input, textarea, select') || one.isContentEditable;
-  const field = own ? one : one.closest('label')?.control ?? one;
-"""
-"""The field that Playwright takes for an element: that of a label, or the element itself."""
-MISFIT = (
-    "function(text, types) {"
-    + FIELD
-    + r"""
-  if (!field?.matches('input, textarea')) return null;
-  if (!types.includes(field.type)) {
-    if (field.maxLength >= 0 && text.length > field.maxLength) return ['length', +field.maxLength];
-    return field.matches('input') && /[\r\n]/.test(text) ? ['line'] : null;
-  }
-  // A field of the same kind, which is not on the page, so the page gets no event.
-  const other = document.createElement('input');
-  for (const name of ['type', 'min', 'max', 'step', 'value']) {
-    if (field.hasAttribute(name)) other.setAttribute(name, field.getAttribute(name));
-  }
-  const held = value => { other.value = value; return other.value; };
-  text = field.type === 'color' ? text.trim().toLowerCase() : text.trim();
-  return held(text) === text ? null : [field.type, +held('-1e30'), +held('1e30'), +held(text)];
-}"""
-)
-"""Evaluates to null if the field holds the text, or is no field; else to a key of ``FORMATS`` and its values."""
-IS_SINGLE = "function() {" + FIELD + "return !!field?.matches('select') && !field.multiple; }"
+"""The values that fields hold, by the type of the field or by the limit that the value exceeds."""
 ERROR_HINTS = (
     (GONE, f"its page {GONE}"),
     ("intercepts pointer events", "another element covers it"),
@@ -166,26 +113,16 @@ async def ready_for_text(context: Context, number: int) -> bool:
     return bool(await _value(context, number, SELECT_TEXT))
 
 
-async def refuse_misfit(context: Context, number: int, text: str) -> None:
-    """Do nothing if the element with this number can hold the text, or is not a field.
+async def refuse_misfit(context: Context, number: int, value: str | list[str]) -> None:
+    """Do nothing if the element with this number can hold the text or the options, or is not a field.
 
     Raises:
         Refused: the page has no such element, or the field would hold another value; it is unchanged.
     """
-    if found := await _value(context, number, MISFIT, text, [*FORMATS]):
+    if found := await _value(context, number, MISFIT, value, [*FORMATS]):
         kind, *values = found
         expected = FORMATS.get(str(kind), "another text").format(*values)
         raise Refused(f"element {number}: it holds {expected}; it is unchanged")
-
-
-async def refuse_several(context: Context, number: int, options: list[str]) -> None:
-    """Do nothing if the element with this number can hold these options together, or is not a drop-down list.
-
-    Raises:
-        Refused: the page has no such element, or the list holds one option.
-    """
-    if len(options) > 1 and await _value(context, number, IS_SINGLE):
-        raise Refused(f"element {number}: it holds one option, not {len(options)}; it is unchanged")
 
 
 async def _value(context: Context, number: int, function: str, *arguments: Any) -> Any:

@@ -28,16 +28,7 @@ SILENCE_TIMEOUT_S = 0.5
 CLOSE_TIMEOUT_S = 2.0
 MIB = 1 << 20
 PAGE_BYTES = 4096
-CLEAR_CLIPBOARD = """(() => {
-  if (document.activeElement) document.activeElement.blur();
-  const clear = event => {
-    event.clipboardData.setData('text/plain', '');
-    event.preventDefault();
-  };
-  addEventListener('copy', clear, true);
-  document.execCommand('copy');
-  removeEventListener('copy', clear, true);
-})()"""
+CLEAR_CLIPBOARD = (Path(__file__).parent / "clear_clipboard.js").read_text()
 """Empties the clipboard. Clipboard and primary selection (pasted by a middle click) belong to the browser, not to a
 context, and would leak from one episode into the next; an episode in another tab therefore also selects another text.
 """

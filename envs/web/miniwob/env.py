@@ -21,70 +21,14 @@ from ...computer.calls import Action
 from ...computer.env import ObservationMode, Verdict
 from ..browser_session import BrowserSession
 from ..env import BrowserEnv, EpisodeStart
-from .tasks import IN_PLACE, LATE_ICONS, MOVING, TASKS
+from . import FOLDER, IN_PLACE, LATE_ICONS, MOVING, TASKS
 
 PORT = 8081
 ORIGIN = f"http://127.0.0.1:{PORT}"
 SERVER = f"python3 -I -m http.server {PORT} --bind 127.0.0.1 --directory /opt/browser/miniwob/html"
 PAGE_SEEDS = 10**6
-MAX_EPISODE_MS = 10**6
-"""The limit of the page's own episode timer: longer than any episode."""
-HIDDEN_STYLE = (
-    "#reward-display, #click-canvas, #sync-task-cover, #query { display: none !important } "
-    "* { transition: none !important; animation: none !important; caret-color: transparent !important }"
-)
-START_SCRIPT = f"""
-(async () => {{
-  // Undo what an earlier episode may have left: focus, Tab position, selection, scrolling, text.
-  const first = document.createElement('span');
-  first.tabIndex = -1;
-  document.body.prepend(first);
-  first.focus();
-  first.remove();
-  getSelection().removeAllRanges();
-  for (const one of document.querySelectorAll('*')) if (one.scrollTop || one.scrollLeft) one.scrollTo(0, 0);
-  for (const one of document.querySelectorAll('input, textarea')) {{
-    // Removing a field from the page and restoring it clears its undo history.
-    const place = document.createComment('');
-    one.replaceWith(place);
-    place.replaceWith(one);
-    one.value = one.defaultValue;
-    one.checked = one.defaultChecked;
-  }}
-  if (!document.getElementById('turnwise')) {{
-    const style = document.createElement('style');
-    style.id = 'turnwise';
-    style.textContent = {HIDDEN_STYLE!r};
-    document.head.appendChild(style);
-    const policy = document.createElement('meta');
-    policy.httpEquiv = 'Content-Security-Policy';
-    policy.content = "script-src 'self' 'unsafe-eval'; frame-src 'none'; object-src 'none'";
-    document.head.appendChild(policy);
-    addEventListener('keydown', event => {{
-      if (event.key !== '<') return;
-      event.preventDefault();
-      event.stopImmediatePropagation();
-    }}, true);
-    addEventListener('input', event => {{
-      const one = event.target;
-      if (String(one.value).includes('<')) one.value = one.value.replaceAll('<', '');
-    }}, true);
-  }}
-  if (window.jQuery) {{
-    jQuery.fx.off = true;
-    if (jQuery.ui && jQuery.ui.autocomplete) jQuery.ui.autocomplete.prototype.options.delay = 0;
-    if (jQuery.ui && jQuery.ui.menu) jQuery.ui.menu.prototype.delay = 0;
-  }}
-  Math.seedrandom(SEED);
-  core.EPISODE_MAX_TIME = {MAX_EPISODE_MS};
-  core.startEpisodeReal();
-  core.clearTimer();
-  window.TURNWISE_BEGAN = true;
-  while (!WOB_TASK_READY) await new Promise(done => setTimeout(done, 5));
-  const utterance = core.getUtterance();
-  return typeof utterance === 'string' ? utterance : utterance.utterance;
-}})()
-"""
+START_SCRIPT = (FOLDER / "start.js").read_text()
+"""Draws the instance of ``SEED`` and evaluates to its goal."""
 STATE_SCRIPT = "[location.href, !!window.TURNWISE_BEGAN, !!window.WOB_DONE_GLOBAL, window.WOB_RAW_REWARD_GLOBAL]"
 
 

@@ -2,8 +2,8 @@
 
 from turnwise.envs import all_ids, make
 from turnwise.envs.web.apps.env import WebAppsEnv
+from turnwise.envs.web.miniwob import TASKS
 from turnwise.envs.web.miniwob.env import MiniWoBEnv
-from turnwise.envs.web.miniwob.tasks import TASKS
 
 
 def test_every_task_is_registered() -> None:

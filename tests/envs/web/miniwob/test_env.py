@@ -11,8 +11,8 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 from turnwise.envs.computer.env import ObservationMode
 from turnwise.envs.web.browser_session import BrowserSession
+from turnwise.envs.web.miniwob import TASKS
 from turnwise.envs.web.miniwob.env import MiniWoBEnv
-from turnwise.envs.web.miniwob.tasks import TASKS
 from turnwise.tests.envs.soaked import soaked_but
 
 EVERY = int(os.environ.get("TURNWISE_MINIWOB_EVERY", "26"))

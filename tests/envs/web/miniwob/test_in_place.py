@@ -13,8 +13,8 @@ from turnwise.envs.computer.elements import in_viewport
 from turnwise.envs.computer.env import ObservationMode
 from turnwise.envs.web.browser_session import BrowserSession
 from turnwise.envs.web.env import BrowserEnv, EpisodeStart
+from turnwise.envs.web.miniwob import IN_PLACE, LATE_ICONS
 from turnwise.envs.web.miniwob.env import MiniWoBEnv
-from turnwise.envs.web.miniwob.tasks import IN_PLACE, LATE_ICONS
 
 EVERY = int(os.environ.get("TURNWISE_MINIWOB_EVERY", "45"))
 EPISODES = int(os.environ.get("TURNWISE_IN_PLACE_EPISODES", "3"))
