@@ -4,7 +4,7 @@ from ....draws import NoInstance, SeededDraws
 from ..server.changes import cancel_order as cancel
 from ..server.choices import CONTACTS, REFUNDS, RETURN_REASONS, count_of
 from ..state import Row, World
-from ..worlds.shop import CITIES, OPINIONS, PRAISE, STREETS
+from ..worlds.shop import WORDS
 from .acts import answer, as_user, button, choose, fill, link, log_in, radio, tick
 from .shop import dollars, open_product, registry, unrequested_wish, unwished
 from .template import Acts, Plan
@@ -82,7 +82,7 @@ def return_product(draws: SeededDraws, world: World) -> Plan:
 
 
 def _street(draws: SeededDraws) -> str:
-    return f"{draws.integer(121, 199)} {draws.choice(STREETS)}"
+    return f"{draws.integer(121, 199)} {draws.choice(WORDS['streets'])}"
 
 
 @registry.template("create")
@@ -93,7 +93,7 @@ def add_address(draws: SeededDraws, world: World) -> Plan:
         "label": draws.choice(("Studio", "Garage", "Neighbor", "Summer house", "Workshop")),
         "recipient": f"{draws.choice(('Family', 'Office of'))} {user['name']}",
         "street": _street(draws),
-        "city": draws.choice(CITIES),
+        "city": draws.choice(WORDS["cities"]),
         "postcode": str(draws.integer(10000, 99999)),
     }
     expected = world.expected_state()
@@ -163,7 +163,7 @@ def write_review(draws: SeededDraws, world: World) -> Plan:
     done = [row["product_id"] for row in world.find("reviews", user_id=user["id"])]
     product, other = draws.sample([row for row in world.tables["products"] if row["id"] not in done], 2)
     stars, wrong = draws.sample(range(1, 6), 2)
-    title, text = draws.choice(PRAISE), draws.choice(OPINIONS)
+    title, text = draws.choice(WORDS["praise"]), draws.choice(WORDS["opinions"])
     expected = world.expected_state()
     expected.add(
         "reviews",

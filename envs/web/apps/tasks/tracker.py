@@ -5,7 +5,7 @@ from ..server.changes import create_issue
 from ..server.changes import delete_issue as delete
 from ..server.choices import PRIORITIES, issue_name
 from ..state import Row, World
-from ..worlds.tracker import DETAILS, LABELS, PLACES, world
+from ..worlds.tracker import WORDS, world
 from .acts import answer, as_user, button, choose, fill, link, log_in, search_for, tick
 from .template import Acts, AppRegistry, Plan
 
@@ -121,8 +121,8 @@ def new_issue(draws: SeededDraws, world: World) -> Plan:
     milestone = draws.choice(world.find("milestones", project_id=project["id"]))
     label, priority = draws.choice(world.tables["labels"]), draws.choice(("low", "high", "urgent"))
     trouble = draws.choice(("Broken link in", "Wrong date in", "Blank space in", "Add an example to"))
-    title = f"{trouble} {draws.choice(PLACES)}"
-    description = draws.choice(DETAILS)
+    title = f"{trouble} {draws.choice(WORDS['places'])}"
+    description = draws.choice(WORDS["details"])
     expected = world.expected_state()
     values = {"title": title, "description": description, "priority": priority, "milestone_id": milestone["id"]}
     ids = {"project_id": project["id"], "assignee_id": person["id"]}
@@ -135,7 +135,7 @@ def new_issue(draws: SeededDraws, world: World) -> Plan:
             *(choose("Milestone", milestone["title"]), tick(label["name"]), *more, button("Save issue")),
         )
 
-    second = next(name for name in LABELS if name != label["name"])
+    second = next(name for name in WORDS["labels"] if name != label["name"])
     return Plan(
         f"{as_user(user)} and create an issue in the project {project['name']} with the title '{title}', the "
         f"description '{description}', the assignee {person['name']}, the priority {priority}, the milestone "

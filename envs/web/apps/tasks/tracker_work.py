@@ -3,7 +3,7 @@
 from ....draws import NoInstance, SeededDraws
 from ..server.choices import DIGESTS, count_of
 from ..state import Row, World
-from ..worlds.tracker import REMARKS
+from ..worlds.tracker import WORDS
 from .acts import as_user, button, choose, fill, link, log_in, radio, tick
 from .template import Act, Acts, Plan
 from .tracker import open_issue, registry, unrequested_close, untouched
@@ -17,7 +17,7 @@ def _date(draws: SeededDraws) -> str:
 def comment_and_close(draws: SeededDraws, world: World) -> Plan:
     """Comment on an issue and close it."""
     user, (issue, other) = draws.choice(world.tables["users"]), draws.sample(world.find("issues", state="open"), 2)
-    text, wrong = draws.sample(REMARKS, 2)
+    text, wrong = draws.sample(WORDS["remarks"], 2)
     expected = world.expected_state().edit("issues", {"id": issue["id"]}, state="closed")
     expected.add("comments", issue_id=issue["id"], author_id=user["id"], text=text, date=world.today)
 

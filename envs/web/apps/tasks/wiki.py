@@ -5,8 +5,7 @@ import re
 from ....draws import NoInstance, SeededDraws
 from ..server.changes import publish, revise
 from ..state import Row, World
-from ..worlds.wiki import SAID, world
-from ..worlds.wiki_articles import THINGS
+from ..worlds.wiki import WORDS, world
 from .acts import answer, as_user, button, choose, fill, link, log_in, search_for, tick
 from .template import Acts, AppRegistry, Plan
 
@@ -126,7 +125,7 @@ def new_article(draws: SeededDraws, world: World) -> Plan:
     user, (category, other) = draws.choice(world.tables["users"]), draws.sample(world.tables["categories"], 2)
     prefix = draws.choice(("Old", "Little", "North", "Upper"))
     title = f"{prefix} {draws.choice(('Weir', 'Ferry', 'Orchard', 'Quarry', 'Tower'))}"
-    text = f"{title} has {draws.integer(3, 90)} {draws.choice(THINGS)}. {draws.choice(SAID)}"
+    text = f"{title} has {draws.integer(3, 90)} {draws.choice(WORDS['things'])}. {draws.choice(WORDS['said'])}"
     expected = world.expected_state()
     publish(expected, world.today, user["id"], title, text, category["id"])
 
@@ -267,7 +266,7 @@ def recategorize(draws: SeededDraws, world: World) -> Plan:
 def remark(draws: SeededDraws, world: World) -> Plan:
     """Add a remark to the talk page of an article."""
     user, (article, other) = draws.choice(world.tables["users"]), draws.sample(world.tables["articles"], 2)
-    text, wrong = draws.sample(SAID, 2)
+    text, wrong = draws.sample(WORDS["said"], 2)
     expected = world.expected_state()
     expected.add("talk", article_id=article["id"], user_id=user["id"], date=world.today, text=text)
 

@@ -4,7 +4,7 @@ from ....draws import NoInstance, SeededDraws
 from ..server.changes import start_thread
 from ..server.choices import NOTIFICATIONS, REPORT_REASONS
 from ..state import Row, World
-from ..worlds.wiki import ASKED, DOING, SAID, SUBJECTS
+from ..worlds.wiki import WORDS
 from .acts import answer, as_user, button, choose, fill, link, log_in, radio, tick
 from .template import Acts, Plan
 from .wiki import registry, unrequested_watch
@@ -58,7 +58,10 @@ def count_posts(draws: SeededDraws, world: World) -> Plan:
 def new_thread(draws: SeededDraws, world: World) -> Plan:
     """Start a thread."""
     user, (board, other) = draws.choice(world.tables["users"]), draws.sample(world.tables["boards"], 2)
-    title, text = f"{draws.choice(ASKED)} {draws.choice(DOING)} in {draws.integer(2032, 2060)}", draws.choice(SAID)
+    title, text = (
+        f"{draws.choice(WORDS['asked'])} {draws.choice(WORDS['doing'])} in {draws.integer(2032, 2060)}",
+        draws.choice(WORDS["said"]),
+    )
     expected = world.expected_state()
     start_thread(expected, world.today, user["id"], board["id"], title, text)
 
@@ -79,7 +82,7 @@ def new_thread(draws: SeededDraws, world: World) -> Plan:
 def reply(draws: SeededDraws, world: World) -> Plan:
     """Reply in a thread."""
     user, (thread, other) = draws.choice(world.tables["users"]), draws.sample(world.find("threads", locked=0), 2)
-    text, wrong = draws.sample(SAID, 2)
+    text, wrong = draws.sample(WORDS["said"], 2)
     expected = world.expected_state()
     expected.add("posts", thread_id=thread["id"], user_id=user["id"], date=world.today, text=text)
 
@@ -185,7 +188,7 @@ def delete_post(draws: SeededDraws, world: World) -> Plan:
 def message(draws: SeededDraws, world: World) -> Plan:
     """Send a private message."""
     user, receiver, other = draws.sample(world.tables["users"], 3)
-    subject, text = draws.choice(SUBJECTS), f"{draws.choice(SAID)} {draws.choice(SAID)}"
+    subject, text = draws.choice(WORDS["subjects"]), f"{draws.choice(WORDS['said'])} {draws.choice(WORDS['said'])}"
     expected = world.expected_state()
     row = {"receiver_id": receiver["id"], "subject": subject, "text": text, "date": world.today}
     expected.add("messages", sender_id=user["id"], **row)

@@ -2,5 +2,7 @@
 
 Invariant: ``world`` is a pure function of the seed.
 
+``words.toml`` holds the words that it draws from.
+
 To add a table, add its rows here and its schema to ``server/schemas/``.
 """

@@ -2,43 +2,12 @@
 
 from typing import Any
 
-from ....draws import SeededDraws, words
+from ....draws import SeededDraws
 from ..server.choices import DELIVERY
 from ..state import Row, Tables
-from .people import day, people
+from .common import as_world, day, numbered, people, words_of
 
-TODAY = "2031-06-03"
-CATEGORIES = {
-    "Kitchen": words("mug kettle pan plate bowl teapot jug tray ladle whisk grater colander"),
-    "Clothing": words("jacket scarf shirt sweater cap coat vest skirt hoodie belt apron robe"),
-    "Garden": words("rake bench planter hose lantern spade trowel birdhouse hammock trellis parasol bucket"),
-    "Office": words("lamp notebook stapler folder clock chair shelf calendar organizer easel blotter ruler"),
-    "Sports": words("racket mat bottle kettlebell rope helmet paddle frisbee goggles whistle scooter towel"),
-    "Travel": words("suitcase backpack umbrella pillow wallet purse trunk compass flask pouch poncho tent"),
-}
-LOOKS = words("Nordic Rustic Compact Classic Velvet Granite Coastal Alpine Urban Vintage Breezy Solid Sunny Royal")
-BRANDS = words("Havel Norrland Pimento Quarry Tilia Wayfare Ostrom")
-COLORS = words("red blue green black white yellow gray orange")
-SIZES = ("S", "M", "L", "XL")
-SAID = (
-    "Made to last for years.",
-    "Light and easy to clean.",
-    "A customer favorite.",
-    "Comes in a cardboard box.",
-    "Free repairs for two years.",
-)
-PRAISE = ("Very happy with it", "Does what it should", "Good value", "Not what I expected", "Broke too soon")
-OPINIONS = (
-    "I use it every day.",
-    "It arrived quickly and was packed well.",
-    "The color is a little different from the picture.",
-    "I would buy it again.",
-    "My sister has one too, but likes it less.",
-)
-STREETS = ("Mill Lane", "Harbor Road", "Station Street", "Oak Avenue", "Chapel Hill", "Meadow Way", "Bridge Street")
-CITIES = words("Aldbury Brenton Calder Dunmore Eastham Farley Granton Hexley")
-LABELS = ("Home", "Work", "Parents", "Vacation home")
-CODES = (("SPRING10", 10, 0), ("SAVE15", 15, 5000), ("BIG25", 25, 20000), ("HELLO5", 5, 0))
+WORDS = words_of("shop")
 USERS = 14
 
 
@@ -46,13 +15,15 @@ def world(seed: int) -> dict[str, Any]:
     """Return ``today`` and ``tables`` of a shop with about 80 products, 14 users and 50 orders."""
     draws = SeededDraws(f"shop world {seed}")
     tables: Tables = {"users": _users(draws), "categories": [], "products": []}
-    for name, nouns in CATEGORIES.items():
+    for name, nouns in WORDS["categories"].items():
         tables["categories"].append({"id": len(tables["categories"]) + 1, "name": name})
         for noun in nouns + draws.sample(nouns, 2):
             tables["products"].append(_product(draws, tables["products"], len(tables["categories"]), name, noun))
     tables["reviews"] = _reviews(draws, tables["products"])
-    tables["coupons"] = [{"code": code, "percent": percent, "minimum": least} for code, percent, least in CODES]
-    tables["addresses"] = [_address(draws, user, label) for user in tables["users"] for label in _some_labels(draws)]
+    tables["coupons"] = [dict(coupon) for coupon in WORDS["coupons"]]
+    tables["addresses"] = [
+        _address(draws, user, label) for user in tables["users"] for label in WORDS["labels"][: draws.integer(2, 4)]
+    ]
     for number, address in enumerate(tables["addresses"], 1):
         address["id"] = number
     tables["cart_lines"] = [line for user in tables["users"] for line in _cart(draws, user["id"], tables["products"])]
@@ -64,55 +35,48 @@ def world(seed: int) -> dict[str, Any]:
     ]
     tables["orders"], tables["order_lines"] = _orders(draws, tables)
     tables["returns"] = []
-    return {"site": "shop", "today": TODAY, "tables": tables}
+    return as_world("shop", tables)
 
 
 def _users(draws: SeededDraws) -> list[Row]:
     settings = [(draws.integer(0, 1), draws.choice(("email", "phone", "none"))) for _ in range(USERS)]
-    return [
-        {"id": number, **person, "newsletter": newsletter, "contact": contact}
-        for number, (person, (newsletter, contact)) in enumerate(zip(people(draws, USERS), settings, strict=True), 1)
-    ]
+    return numbered(
+        {**person, "newsletter": newsletter, "contact": contact}
+        for person, (newsletter, contact) in zip(people(draws, USERS), settings, strict=True)
+    )
 
 
 def _product(draws: SeededDraws, others: list[Row], category: int, group: str, noun: str) -> Row:
     taken = {product["name"] for product in others}
-    name = draws.choice([f"{look} {noun}" for look in LOOKS if f"{look} {noun}" not in taken])
-    colors = draws.sample(COLORS, draws.integer(2, 4)) if draws.chance(0.5) else ()
-    sizes = SIZES[: draws.integer(3, 4)] if group == "Clothing" else ()
+    name = draws.choice([f"{look} {noun}" for look in WORDS["looks"] if f"{look} {noun}" not in taken])
+    colors = draws.sample(WORDS["colors"], draws.integer(2, 4)) if draws.chance(0.5) else ()
+    sizes = WORDS["sizes"][: draws.integer(3, 4)] if group == "Clothing" else ()
     return {
         "id": len(others) + 1,
         "category_id": category,
         "name": name,
-        "brand": draws.choice(BRANDS),
+        "brand": draws.choice(WORDS["brands"]),
         "price": 100 * draws.integer(4, 140) + draws.choice((0, 50, 90, 95)),
         "stock": 0 if draws.chance(0.12) else draws.integer(6, 40),
         "colors": ",".join(colors),
         "sizes": ",".join(sizes),
-        "description": " ".join(draws.sample(SAID, 2)),
+        "description": " ".join(draws.sample(WORDS["descriptions"], 2)),
     }
 
 
 def _reviews(draws: SeededDraws, products: list[Row]) -> list[Row]:
-    reviews = list[Row]()
-    for product in products:
-        for user in sorted(draws.sample(range(1, USERS + 1), draws.choice((0, 0, 1, 2, 2, 3, 4, 12)))):
-            reviews.append(
-                {
-                    "id": len(reviews) + 1,
-                    "product_id": product["id"],
-                    "user_id": user,
-                    "rating": min(5, draws.integer(1, 7)),
-                    "title": draws.choice(PRAISE),
-                    "text": " ".join(draws.sample(OPINIONS, draws.integer(1, 2))),
-                    "date": day(draws.integer(0, 300)),
-                }
-            )
-    return reviews
-
-
-def _some_labels(draws: SeededDraws) -> tuple[str, ...]:
-    return LABELS[: draws.integer(2, 4)]
+    return numbered(
+        {
+            "product_id": product["id"],
+            "user_id": user,
+            "rating": min(5, draws.integer(1, 7)),
+            "title": draws.choice(WORDS["praise"]),
+            "text": " ".join(draws.sample(WORDS["opinions"], draws.integer(1, 2))),
+            "date": day(draws.integer(0, 300)),
+        }
+        for product in products
+        for user in sorted(draws.sample(range(1, USERS + 1), draws.choice((0, 0, 1, 2, 2, 3, 4, 12))))
+    )
 
 
 def _address(draws: SeededDraws, user: Row, label: str) -> Row:
@@ -120,8 +84,8 @@ def _address(draws: SeededDraws, user: Row, label: str) -> Row:
         "user_id": user["id"],
         "label": label,
         "recipient": user["name"],
-        "street": f"{draws.integer(1, 120)} {draws.choice(STREETS)}",
-        "city": draws.choice(CITIES),
+        "street": f"{draws.integer(1, 120)} {draws.choice(WORDS['streets'])}",
+        "city": draws.choice(WORDS["cities"]),
         "postcode": str(draws.integer(10000, 99999)),
     }
 

@@ -2,69 +2,12 @@
 
 from typing import Any
 
-from ....draws import SeededDraws, words
+from ....draws import SeededDraws
 from ..server.choices import PRIORITIES
 from ..state import Row, Tables
-from .people import day, people
+from .common import as_world, day, numbered, people, words_of
 
-TODAY = "2031-06-03"
-PROJECTS = {
-    "Harbor": "Books berths and moorings for small boats.",
-    "Lantern": "Shows opening times and prices of museums.",
-    "Meadow": "Keeps the plan of an allotment garden.",
-    "Pantry": "Tracks kitchen supplies and shopping lists.",
-    "Quill": "A notebook that several people write in.",
-    "Signal": "Sends messages when a machine stops.",
-    "Trellis": "Draws plans of shelves and lists the cuts.",
-}
-LABELS = words("bug feature question security design docs performance mobile")
-MILESTONES = ("Spring release", "Summer release", "Autumn release", "Public beta", "Big cleanup", "First pilot")
-TROUBLES = (
-    "Crash when opening",
-    "Wrong totals in",
-    "Slow loading of",
-    "Missing button in",
-    "Typo in",
-    "No translation of",
-    "Cannot print",
-    "Empty page after saving",
-    "Allow sorting of",
-    "Add a shortcut to",
-    "Dark colors for",
-    "Old data shown in",
-)
-PLACES = (
-    "the calendar",
-    "the weekly report",
-    "the address list",
-    "the start page",
-    "the price table",
-    "the upload form",
-    "the search results",
-    "the user profile",
-    "the invoice",
-    "the archive",
-    "the map view",
-    "the help pages",
-)
-DETAILS = (
-    "It happens every time.",
-    "It started after the last update.",
-    "Two customers have reported it.",
-    "It happens on phones only.",
-    "Nobody has looked into it yet.",
-    "There is a workaround, but it is slow.",
-)
-REMARKS = (
-    "I can reproduce this.",
-    "Let us discuss it on Monday.",
-    "This is less urgent than it looks.",
-    "The same happens on my machine.",
-    "I have an idea of the cause.",
-    "Please add the version you use.",
-    "Fixed on my branch, not tested yet.",
-    "Can someone else take a look?",
-)
+WORDS = words_of("tracker")
 USERS = 9
 ISSUES = 84
 
@@ -73,25 +16,21 @@ def world(seed: int) -> dict[str, Any]:
     """Return ``today`` and ``tables`` of a tracker with 4 projects, 84 issues and 9 users."""
     draws = SeededDraws(f"tracker world {seed}")
     tables: Tables = {
-        "users": [
-            {
-                "id": number,
-                **person,
-                "digest": draws.choice(("daily", "weekly", "never")),
-                "mentions": draws.integer(0, 1),
-            }
-            for number, person in enumerate(people(draws, USERS), 1)
-        ],
-        "projects": [
-            {"id": number, "name": name, "description": PROJECTS[name]}
-            for number, name in enumerate(sorted(draws.sample(tuple(PROJECTS), 4)), 1)
-        ],
-        "labels": [{"id": number, "name": name} for number, name in enumerate(LABELS, 1)],
-        "milestones": [],
+        "users": numbered(
+            {**person, "digest": draws.choice(("daily", "weekly", "never")), "mentions": draws.integer(0, 1)}
+            for person in people(draws, USERS)
+        ),
+        "projects": numbered(
+            {"name": name, "description": WORDS["projects"][name]}
+            for name in sorted(draws.sample(tuple(WORDS["projects"]), 4))
+        ),
+        "labels": numbered({"name": name} for name in WORDS["labels"]),
     }
-    for project in tables["projects"]:
-        for title in draws.sample(MILESTONES, 3):
-            tables["milestones"].append(_milestone(draws, len(tables["milestones"]) + 1, project["id"], title))
+    tables["milestones"] = numbered(
+        {"project_id": project["id"], "title": title, "due": _date(draws), "state": "open"}
+        for project in tables["projects"]
+        for title in draws.sample(WORDS["milestones"], 3)
+    )
     tables["issues"] = _issues(draws, tables)
     tables["issue_labels"] = [
         {"issue_id": issue["id"], "label_id": label["id"]}
@@ -99,19 +38,15 @@ def world(seed: int) -> dict[str, Any]:
         for label in draws.sample(tables["labels"], draws.choice((0, 1, 1, 2, 2, 3)))
     ]
     tables["comments"] = _comments(draws, tables)
-    return {"site": "tracker", "today": TODAY, "tables": tables}
+    return as_world("tracker", tables)
 
 
 def _date(draws: SeededDraws) -> str:
     return f"2031-{draws.integer(7, 12):02}-{draws.integer(1, 28):02}"
 
 
-def _milestone(draws: SeededDraws, number: int, project_id: int, title: str) -> Row:
-    return {"id": number, "project_id": project_id, "title": title, "due": _date(draws), "state": "open"}
-
-
 def _issues(draws: SeededDraws, tables: Tables) -> list[Row]:
-    titles = draws.sample([f"{trouble} {place}" for trouble in TROUBLES for place in PLACES], ISSUES)
+    titles = draws.sample([f"{trouble} {place}" for trouble in WORDS["troubles"] for place in WORDS["places"]], ISSUES)
     days = sorted(draws.sample(range(400), ISSUES), reverse=True)
     issues = list[Row]()
     for number, (title, ago) in enumerate(zip(titles, days, strict=True), 1):
@@ -122,7 +57,7 @@ def _issues(draws: SeededDraws, tables: Tables) -> list[Row]:
                 "id": number,
                 "project_id": project,
                 "title": title,
-                "description": " ".join(draws.sample(DETAILS, 2)),
+                "description": " ".join(draws.sample(WORDS["details"], 2)),
                 "author_id": draws.choice(tables["users"])["id"],
                 "assignee_id": draws.choice(tables["users"])["id"] if draws.chance(0.75) else None,
                 "priority": draws.choice(PRIORITIES),
@@ -136,16 +71,13 @@ def _issues(draws: SeededDraws, tables: Tables) -> list[Row]:
 
 
 def _comments(draws: SeededDraws, tables: Tables) -> list[Row]:
-    comments = list[Row]()
-    for issue in tables["issues"]:
-        for _ in range(draws.choice((0, 0, 1, 2, 3, 4))):
-            comments.append(
-                {
-                    "id": len(comments) + 1,
-                    "issue_id": issue["id"],
-                    "author_id": draws.choice(tables["users"])["id"],
-                    "text": draws.choice(REMARKS),
-                    "date": day(0),
-                }
-            )
-    return comments
+    return numbered(
+        {
+            "issue_id": issue["id"],
+            "author_id": draws.choice(tables["users"])["id"],
+            "text": draws.choice(WORDS["remarks"]),
+            "date": day(0),
+        }
+        for issue in tables["issues"]
+        for _ in range(draws.choice((0, 0, 1, 2, 3, 4)))
+    )
