@@ -78,7 +78,7 @@ def merge(
     path: Annotated[Path, typer.Argument(metavar="PATH", help="Folder to write; it must not exist.")],
 ) -> None:
     """Merge a LoRA adapter into the model that it adapts, for `model.path` and tools without LoRA."""
-    from ...trainer.learner.model.merge import merge_adapter
+    from ...trainer.learner.model.loading import merge_adapter
 
     merge_adapter(checkpoint, path)
     echo(f"{path}: `{checkpoint}` merged, in float32")

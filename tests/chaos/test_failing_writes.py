@@ -37,7 +37,7 @@ from turnwise.trainer.config.loading import parse_config
 from turnwise.trainer.context import RunContext
 from turnwise.trainer.learner import checkpoint
 from turnwise.trainer.learner.backends.local import Learner
-from turnwise.trainer.learner.checkpoint_manager import CheckpointManager
+from turnwise.trainer.learner.checkpoint import CheckpointManager
 from turnwise.trainer.telemetry.metrics import Metrics
 
 CONFIG = parse_config({"name": "r", "environments": [{"id": "e"}], "checkpoint": {"keep_last": 1, "keep_first": False}})

@@ -25,8 +25,7 @@ from ..algorithms.advantages.base import AdvantageEstimator
 from ..algorithms.filters.samples.base import SampleFilter
 from ..algorithms.groups import Credit, TrainSample, is_demonstration, sampled_tokens, successes
 from ..algorithms.losses.base import SOURCES, PolicyLoss
-from .samples import samples
-from .staleness import staleness, sweep
+from .samples import samples, staleness, sweep
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ Two stores in one folder with runs of the same name share the folder of that run
 checkpoint with a different uid is neither loaded, overwritten nor deleted.
 """
 
+import asyncio
 import errno
 import hashlib
 import json
@@ -28,14 +29,15 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
-from ...agents.weights.adapter_folder import ADAPTER_CONFIG
 from ...errors import TurnwiseError
+from ..context import RunContext
 from ..failpoints import failpoint
+from .backends.base import LearnerBackend
+from .model.loading import tokenizer_files
 
 MANIFEST = "training/MANIFEST.json"
 STATE = "training/state.json"
 COMPONENTS = "training/components.safetensors"
-TOKENIZER_SUFFIXES = frozenset({".json", ".jinja", ".txt", ".model"})
 
 
 class CheckpointFailed(TurnwiseError):
@@ -57,22 +59,6 @@ def _fsync(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
-
-
-def tokenizer_files(model: Path) -> list[Path]:
-    """List the tokenizer, chat template and generation settings in a model folder.
-
-    The configurations of the model and of an adapter are excluded, and ``*.index.json``: it maps parameters to the
-    original weight files, a checkpoint has different ones, and vLLM rejects an index with missing files.
-    """
-    return [
-        file
-        for file in model.iterdir()
-        if file.is_file()
-        and file.suffix in TOKENIZER_SUFFIXES
-        and file.name not in ("config.json", ADAPTER_CONFIG)
-        and not file.name.endswith(".index.json")
-    ]
 
 
 def owner_uid(path: Path) -> str:
@@ -211,3 +197,77 @@ def prune(folder: Path, keep: set[str], run_uid: str) -> None:
     for path in folder.iterdir() if folder.exists() else []:
         if path.is_dir() and path.name not in keep and owner_uid(path) in ("", run_uid):
             shutil.rmtree(path, ignore_errors=True)
+
+
+class CheckpointManager:
+    """Writes, records and prunes the checkpoints of one run.
+
+    * A version is saved once: a complete checkpoint of this run is not written again.
+    * Retained are the newest ``checkpoint.keep_last``, the one just written, the folder from which the engines were
+      started (a restarted engine loads it again), the first one if ``checkpoint.keep_first`` is set or if it is the
+      reference policy, and every checkpoint of another store's run.
+    """
+
+    def __init__(
+        self,
+        context: RunContext,
+        learner: LearnerBackend,
+        run_uid: str,
+        engine_model: Path,
+        state: Callable[[], Mapping[str, Any]],
+    ) -> None:
+        """Manage the folder ``checkpoints`` of the run.
+
+        Args:
+            run_uid: separates this run from runs of other stores with the same name and folder.
+            engine_model: the model folder from which the engines were started.
+            state: returns the state of the run as JSON values.
+        """
+        self._folder = context.folder / "checkpoints"
+        self._tokenizer = context.folder / "tokenizer"
+        self._learner = learner
+        self._store = context.store
+        self._uid = run_uid
+        self._component_tensors = context.algorithms.component_tensors
+        self._keep_last = context.config.checkpoint.keep_last
+        is_reference = context.config.needs_reference and context.config.model.reference is None
+        self._keeps_first = is_reference or context.config.checkpoint.keep_first
+        self._engine_model = engine_model.resolve()
+        self._state = state
+
+    async def save(self, version: int) -> None:
+        """Write the learner's present state as ``version``, record it in the store, and prune old checkpoints.
+
+        Raises:
+            CheckpointFailed: the checkpoint could not be written.
+        """
+        path = checkpoint_path(self._folder, version, self._uid)
+        if not await asyncio.to_thread(_is_complete, path, self._uid):
+            path = await asyncio.to_thread(
+                save,
+                self._folder,
+                version,
+                self._learner.save,
+                self._tokenizer,
+                self._state(),
+                run_uid=self._uid,
+                component_tensors=self._component_tensors(),
+            )
+        await self._store.set_checkpoint(version, str(path))
+        failpoint("checkpoint_committed")
+        recorded = await self._store.checkpoints()
+        newest = [Path(one.checkpoint) for one in recorded][-self._keep_last :]
+        names = {one.name for one in (*newest, path)}
+        if self._keeps_first:
+            names.add(Path(recorded[0].checkpoint).name)
+        if self._engine_model.parent == self._folder.resolve():
+            names.add(self._engine_model.name)
+        prune(self._folder, names, self._uid)
+
+
+def _is_complete(path: Path, run_uid: str) -> bool:
+    try:
+        verify(path, run_uid)
+    except CheckpointBroken:
+        return False
+    return True

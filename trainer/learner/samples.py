@@ -1,8 +1,16 @@
-"""Build the training samples of a trajectory: one per root-to-leaf path of its message tree.
+"""Build the training samples of a trajectory, one per root-to-leaf path of its message tree, and sweep stale tokens.
 
 Pure. The tokens to train on are those of actions: tokens that the policy sampled, and whole turns from elsewhere (an
 expert, a patch). A message on several paths (before a branch point) is trained on once, in the first path that contains
 it. In the other paths its tokens are context. All messages of a turn are trained on (``turn_of_messages``).
+
+Admission bounds the mean lag only: a token of a long episode may be older. When a batch is assembled, the staleness of
+each token is therefore compared with the bound:
+
+* A token beyond the bound gets weight 0.
+* A token that no version sampled, such as an expert's, is never stale.
+* Its trajectory stays in the baseline of its group.
+* A group without a token to train on expires.
 """
 
 from collections import Counter
@@ -11,7 +19,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ...records import Message, Sample, Source, Trajectory
+from ...records import NO_VERSION, Message, PolicyVersion, Sample, Source, Trajectory
 from ..algorithms.groups import action_tokens, turn_of_messages
 from ..algorithms.losses.base import SOURCES
 
@@ -88,3 +96,38 @@ def _positions(messages: Sequence[Message], turn_of: Mapping[int, int]) -> dict[
         found[message.index] = np.where(acted & (turn >= 0), places, -1).astype(np.int32)
         counts[turn] += int(np.count_nonzero(acted))
     return found
+
+
+UNKNOWN_VERSION_STALENESS = 1 << 30
+"""Staleness of a token whose version is not in the surviving history: larger than any bound."""
+
+
+def staleness(versions: NDArray[np.int32], history: Mapping[int, PolicyVersion], update: int) -> NDArray[np.int32]:
+    """Return the number of updates between each token's version and the version being updated.
+
+    Args:
+        versions: (tokens,) policy version per token.
+        history: versions by id, abandoned versions included.
+        update: updates done so far, which is the update number of the version being updated.
+
+    Returns:
+        (tokens,) staleness in updates; -1 where no policy sampled the token.
+    """
+    ids, index = np.unique(versions, return_inverse=True)
+    ages = [_age(int(version), history, update) for version in ids]
+    return np.asarray(ages, np.int32)[index]
+
+
+def _age(version: int, history: Mapping[int, PolicyVersion], update: int) -> int:
+    if version == NO_VERSION:
+        return -1
+    found = history.get(version)
+    return UNKNOWN_VERSION_STALENESS if found is None or found.abandoned else update - found.update
+
+
+def sweep(
+    ages: NDArray[np.int32], trainable: NDArray[np.bool_] | NDArray[np.uint8], max_staleness: int
+) -> NDArray[np.float32]:
+    """Return 1 per trainable token of at most ``max_staleness`` updates, and 0 per other token. Shape (tokens,)."""
+    kept: NDArray[np.bool_] = (trainable != 0) & (ages <= max_staleness)
+    return kept.astype(np.float32)

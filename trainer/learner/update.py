@@ -20,10 +20,9 @@ from ..telemetry.events import UpdateDone
 from .backends.base import LearnerBackend
 from .batch import Batch, assemble
 from .batch_stats import batch_items, batch_metrics
-from .provenance.logprob_trace import LogprobTrace, engine_mismatch
-from .provenance.recipe import new_recipe
-from .provenance.recording import UpdateRecord, record_update
-from .staleness import UNKNOWN_VERSION_STALENESS
+from .provenance import new_recipe
+from .recording import LogprobTrace, UpdateRecord, engine_mismatch, record_update
+from .samples import UNKNOWN_VERSION_STALENESS
 
 LEASE_TIMEOUT_S = 600.0
 """Seconds until the lease of a batch ends."""

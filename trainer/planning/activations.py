@@ -8,7 +8,7 @@ tests compare them with the bytes that torch keeps.
 from dataclasses import dataclass
 
 from ..algorithms.losses.base import Need
-from ..learner.model.chunk_size import LOGITS_PER_CHUNK
+from ..learner.model import LOGITS_PER_CHUNK
 from .model_shape import ModelShape
 
 FLOAT32 = 4

@@ -18,7 +18,6 @@ from ...errors import TurnwiseError
 from ...process.start import absolute
 from ...user_files import MAX_JSON_BYTES, open_regular_file, read_regular_file
 from ..config.schema import RunConfig
-from ..learner.model.adapter_base import verify_base
 from ..planning.model_source import config_of
 from .refusal import RUNS, Command, Cost, Stage, Subject, refuses
 from .token_ids import refuse_foreign_ids, refuse_foreign_special_ids
@@ -108,6 +107,8 @@ def unusable_model(subject: Subject) -> None:
 def adapter_on_other_weights(subject: Subject) -> None:
     """Refuse an adapter whose model changed since the adapter was written."""
     if subject.model is not None:
+        from ..learner.model.adapter import verify_base
+
         verify_base(subject.model)
 
 

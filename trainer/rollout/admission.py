@@ -14,7 +14,7 @@ def capacity(
     ``waiting`` counts the groups that are scoring, ready or leased.
 
     The counts come from the store, so filtered, failed, expired and consumed groups free their place without further
-    bookkeeping, and a resumed run starts from the truth. This bounds the mean staleness only; ``staleness.sweep``
+    bookkeeping, and a resumed run starts from the truth. This bounds the mean staleness only; ``samples.sweep``
     bounds that of each token.
     """
     running = counts.get(GroupState.OPEN, 0)

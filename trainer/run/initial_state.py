@@ -12,7 +12,7 @@ from ...store import queries
 from ...store.database import Database
 from ..config.schema import RunConfig
 from ..learner import checkpoint
-from ..learner.model.merge import merge_adapter
+from ..learner.model.loading import merge_adapter, tokenizer_files
 from ..preflight.check import check
 from ..preflight.refusal import Stage, refuse
 from ..warmup.vocabulary import closed_vocabulary
@@ -161,5 +161,5 @@ def _own_model(checkpoint_folder: Path, folder: Path) -> Path:
 def _copy_tokenizer(model: Path, folder: Path) -> None:
     """Copy the tokenizer's files, so that every checkpoint carries them even if the model's folder is deleted."""
     folder.mkdir(parents=True, exist_ok=True)
-    for file in checkpoint.tokenizer_files(model):
+    for file in tokenizer_files(model):
         shutil.copy2(file, folder / file.name)

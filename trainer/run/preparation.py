@@ -19,8 +19,9 @@ from ..evaluation.heldout import EvalResult
 from ..evaluation.in_run import Evaluator
 from ..learner import checkpoint
 from ..learner.backends.base import LearnerBackend
-from ..learner.backends.start import start_learner
-from ..learner.checkpoint_manager import CheckpointManager
+from ..learner.backends.fsdp import FsdpLearner
+from ..learner.backends.local import Learner
+from ..learner.checkpoint import CheckpointManager
 from ..preflight.check import check
 from ..preflight.refusal import Command, Stage, refuse
 from ..telemetry.events import Note
@@ -202,8 +203,14 @@ async def observe_again(context: RunContext) -> None:
 
 
 def load_learner(context: RunContext, initial: InitialState) -> LearnerBackend:
-    """Return a learner with the weights of the initial state, and with its optimizer if the run resumes."""
-    learner = start_learner(context.config, context.algorithms, initial.model)
+    """Return a learner with the weights of the initial state, and with its optimizer if the run resumes.
+
+    Raises:
+        TurnwiseError: a rank did not start, or the model does not suit the backend.
+    """
+    config, algorithms = context.config, context.algorithms
+    backend = FsdpLearner if config.learner.backend == "fsdp" else Learner
+    learner = backend(initial.model, config.learner, algorithms.loss, algorithms.proximal, config.rollout.temperature)
     if initial.resumes:
         learner.load_optimizer(initial.model)
     return learner

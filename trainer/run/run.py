@@ -1,7 +1,7 @@
 """A training run from start to end: identity, refusals, the lock, Ray, and a driver until one reaches the end.
 
 Rollout and learning wait for each other only through the store's counts (``rollout.admission``) and the sweep of stale
-tokens (``learner.staleness``). A run ends as finished, stopped or failed. A process that is killed leaves its run
+tokens (``learner.samples``). A run ends as finished, stopped or failed. A process that is killed leaves its run
 ``running``. The same command resumes every run that is not finished from its newest checkpoint.
 """
 
@@ -29,7 +29,7 @@ from ...store.run_lock import hold_run, run_folder
 from ...store.run_store import finish_if_running
 from ..cluster.runtime import start_ray, stop_ray
 from ..config.schema import RunConfig
-from ..learner.errors import RankFailed, RanksLate
+from ..learner.backends.base import RankFailed, RanksLate
 from ..preflight.check import check
 from ..preflight.refusal import Command, Refused, refuse
 from ..shutdown import SHUTDOWN

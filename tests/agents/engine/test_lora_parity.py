@@ -21,7 +21,7 @@ from turnwise.trainer.algorithms.losses.decoupled_ppo import DecoupledPPO
 from turnwise.trainer.algorithms.proximal.recompute import Recompute
 from turnwise.trainer.config.sections import LearnerConfig, LoraConfig
 from turnwise.trainer.learner.backends.local import Learner
-from turnwise.trainer.learner.model.merge import merge_adapter
+from turnwise.trainer.learner.model.loading import merge_adapter
 
 pytestmark = pytest.mark.soak
 

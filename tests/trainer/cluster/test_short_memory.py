@@ -28,8 +28,8 @@ def learner_rank() -> None:
     from turnwise.trainer.algorithms.losses.decoupled_ppo import DecoupledPPO
     from turnwise.trainer.algorithms.proximal.recompute import Recompute
     from turnwise.trainer.config.sections import LearnerConfig
+    from turnwise.trainer.learner.backends.base import RankFailed
     from turnwise.trainer.learner.backends.fsdp import FsdpLearner
-    from turnwise.trainer.learner.errors import RankFailed
 
     with tempfile.TemporaryDirectory() as folder:
         model = new_model(Path(folder) / "model", VOCABULARY, hidden=32, heads=2, seed=3)

@@ -34,8 +34,7 @@ from turnwise.trainer.algorithms.losses.decoupled_ppo import DecoupledPPO
 from turnwise.trainer.learner.batch import assemble
 from turnwise.trainer.learner.batch_stats import batch_items
 from turnwise.trainer.learner.packing import pack
-from turnwise.trainer.learner.samples import samples
-from turnwise.trainer.learner.staleness import staleness, sweep
+from turnwise.trainer.learner.samples import samples, staleness, sweep
 
 NAN = float("nan")
 

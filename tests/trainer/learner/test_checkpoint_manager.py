@@ -10,8 +10,8 @@ from turnwise.tests.trainer.playing import run_context
 from turnwise.trainer.algorithms.random_streams import Streams
 from turnwise.trainer.config.loading import parse_config
 from turnwise.trainer.learner.backends.local import Learner
-from turnwise.trainer.learner.checkpoint import tokenizer_files
-from turnwise.trainer.learner.checkpoint_manager import CheckpointManager
+from turnwise.trainer.learner.checkpoint import CheckpointManager
+from turnwise.trainer.learner.model.loading import tokenizer_files
 
 PENALTY = {"loss": {"reference_kl_coef": 0.1}}
 ONE = {"checkpoint": {"keep_last": 1, "keep_first": False}}

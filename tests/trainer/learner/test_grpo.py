@@ -34,9 +34,8 @@ from turnwise.trainer.config.loading import parse_config
 from turnwise.trainer.config.sections import LearnerConfig
 from turnwise.trainer.learner.backends.local import Learner, NonFiniteLoss
 from turnwise.trainer.learner.batch import assemble
-from turnwise.trainer.learner.optimization.metric_reduction import MetricReducer
-from turnwise.trainer.learner.optimization.splitting import split_minibatches
-from turnwise.trainer.learner.packing import pack_minibatch
+from turnwise.trainer.learner.optimizer import MetricReducer
+from turnwise.trainer.learner.packing import pack_minibatch, split_minibatches
 
 NAN = float("nan")
 WORDS = [f"w{i}" for i in range(20)]

@@ -6,8 +6,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.distributed._tools.mem_tracker import MemTracker
 from transformers import AutoConfig, AutoModelForCausalLM
 from turnwise.trainer.algorithms.losses.base import Need
-from turnwise.trainer.learner.model import packed_attention
-from turnwise.trainer.learner.model.chunk_size import LOGITS_PER_CHUNK
+from turnwise.trainer.learner.model import LOGITS_PER_CHUNK, packed_attention
 from turnwise.trainer.learner.model.token_scores import TokenScorer
 from turnwise.trainer.learner.packing import MicroBatch
 from turnwise.trainer.planning.activations import ComputeDtype, layer_bytes, logit_chunks, logits_bytes

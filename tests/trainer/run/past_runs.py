@@ -23,7 +23,7 @@ from turnwise.trainer.config.loading import parse_config
 from turnwise.trainer.config.schema import RunConfig
 from turnwise.trainer.learner import checkpoint
 from turnwise.trainer.learner.backends.local import Learner
-from turnwise.trainer.learner.checkpoint_manager import CheckpointManager
+from turnwise.trainer.learner.checkpoint import CheckpointManager
 from turnwise.trainer.learner.update import UpdateStep
 from turnwise.trainer.run.state import RunState
 

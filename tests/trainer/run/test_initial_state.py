@@ -26,7 +26,7 @@ from turnwise.trainer.config.loading import parse_config
 from turnwise.trainer.config.schema import RunConfig
 from turnwise.trainer.context import RunContext
 from turnwise.trainer.learner import checkpoint
-from turnwise.trainer.learner.checkpoint_manager import CheckpointManager
+from turnwise.trainer.learner.checkpoint import CheckpointManager
 from turnwise.trainer.preflight.check import check
 from turnwise.trainer.preflight.refusal import Refused, refuse
 from turnwise.trainer.run.identity import RunIdentity, resolve_run

@@ -13,7 +13,7 @@ from turnwise.store.database import open_database
 from turnwise.tests.store.making import create_run, sqlite_store
 from turnwise.tests.trainer.planning.planned_runs import run_config
 from turnwise.trainer.config.loading import parse_config
-from turnwise.trainer.learner.errors import RankFailed, RanksLate
+from turnwise.trainer.learner.backends.base import RankFailed, RanksLate
 from turnwise.trainer.run import driver, run
 from turnwise.trainer.run.identity import RunIdentity
 from turnwise.trainer.run.run import MAX_LEARNER_DEATHS, train

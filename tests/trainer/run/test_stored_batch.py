@@ -21,9 +21,8 @@ from turnwise.trainer.config.sections import LearnerConfig
 from turnwise.trainer.learner.batch import Batch, assemble
 from turnwise.trainer.learner.batch_stats import batch_items
 from turnwise.trainer.learner.packing import trained_tokens
-from turnwise.trainer.learner.provenance.logprob_trace import LogprobTrace
-from turnwise.trainer.learner.provenance.recipe import new_recipe
-from turnwise.trainer.learner.provenance.recording import record_update
+from turnwise.trainer.learner.provenance import new_recipe
+from turnwise.trainer.learner.recording import LogprobTrace, record_update
 from turnwise.trainer.run.retraining.stored_batch import StoredSample, stored_samples
 from turnwise.trainer.run.retraining.trained_tokens import trained_steps
 

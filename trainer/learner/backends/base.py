@@ -1,16 +1,29 @@
-"""The protocol of a learner backend."""
+"""The protocol of a learner backend, and its errors. Importable without torch."""
+
+from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ....agents.weights.base import Link, WeightSender
+from ....errors import TurnwiseError
 from ...algorithms.advantages.base import TokenModel
 from ...algorithms.groups import TrainSample
 from ...config.sections import LearnerConfig
-from ..provenance.logprob_trace import LogprobTrace
-from ..sft import SftExample
+
+if TYPE_CHECKING:
+    from ..recording import LogprobTrace
+    from ..sft import SftExample
+
+
+class RankFailed(TurnwiseError):
+    """A rank of the learner died or does not answer. All ranks are ended; the last checkpoint is whole."""
+
+
+class RanksLate(RankFailed):
+    """The ranks of the learner did not start in time, for example because the cluster has too few GPUs."""
 
 
 class LearnerBackend(Protocol):
@@ -72,7 +85,7 @@ class LearnerBackend(Protocol):
         """
 
     def weights_hash(self) -> str:
-        """Return the hash of the weights (``record.weights_hash``); empty where repeated sums have other bits."""
+        """Return the hash of the weights (``recording.weights_hash``); empty where repeated sums have other bits."""
 
     def save(self, folder: Path) -> None:
         """Write the model in Hugging Face format, and the optimizer's state, into an existing folder.

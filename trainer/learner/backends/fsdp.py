@@ -26,9 +26,9 @@ from ...algorithms.groups import TrainSample
 from ...algorithms.losses.base import PolicyLoss
 from ...algorithms.proximal.base import ProximalPolicy
 from ...config.sections import LearnerConfig
-from ..errors import RankFailed, RanksLate
-from ..provenance.logprob_trace import LogprobTrace
+from ..recording import LogprobTrace
 from ..sft import SftExample
+from .base import RankFailed, RanksLate
 from .rank import LearnerRank, RankSpec, RankUpdate
 from .ranks import COLLECTIVE_TIMEOUT_S
 

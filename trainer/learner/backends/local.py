@@ -30,19 +30,13 @@ from ...algorithms.proximal.base import ProximalPolicy, ProximalTokens, Weights
 from ...config.sections import LearnerConfig
 from ..model.token_model import LocalTokenModel
 from ..model.token_scores import TokenScorer, score_with
-from ..optimization.adamw import moments_on, move_moments
-from ..optimization.learning_rate import learning_rate, scaled_learning_rate
-from ..optimization.metric_reduction import MetricReducer
-from ..optimization.splitting import split_minibatches
-from ..optimization.trust_region import backtrack
-from ..packing import MicroBatch, Minibatch, pack_minibatch, trained_tokens
-from ..provenance.logprob_trace import LogprobTrace
-from ..provenance.weights_hash import weights_hash
+from ..optimizer import MetricReducer, backtrack, learning_rate, moments_on, move_moments, scaled_learning_rate
+from ..packing import MicroBatch, Minibatch, pack_minibatch, split_minibatches, trained_tokens
+from ..recording import LogprobTrace, weights_hash
 from ..sft import SftExample, SupervisedSteps
-from .ranks import ALONE, Ranks
-from .scorers import policy_scorer, reference_scorer
+from .ranks import ALONE, Ranks, policy_scorer, reference_scorer
 from .state_files import load_optimizer_files, save_sharded_state, save_state
-from .torch_profile import ProfilesUpdates, profiled
+from .torch_profile import profiled
 
 STEP_METRICS = {"loss": 0.0, "grad_norm": 0.0, "step_scale": 1.0, "lr_scale": 1.0}
 """Metrics per optimizer step, with their values in an update without a step. An update reports their means."""
@@ -52,7 +46,7 @@ class NonFiniteLoss(TurnwiseError):
     """The loss or its gradient is NaN or infinite."""
 
 
-class Learner(ProfilesUpdates):
+class Learner:
     """Weights, optimizer and update of a policy."""
 
     def __init__(
@@ -81,6 +75,8 @@ class Learner(ProfilesUpdates):
         self.model = self._scorer.model
         self._reference: TokenScorer | None = None
         self._supervised: SupervisedSteps | None = None
+        self._profile_folder: Path | None = None
+        """Where the next update is profiled; None profiles none."""
         self.optimizer = torch.optim.AdamW(
             [parameter for _, parameter in self.named_parameters()],
             lr=config.learning_rate,
@@ -146,6 +142,10 @@ class Learner(ProfilesUpdates):
         if self.config.optimizer_offload:
             move_moments(self.optimizer, "cpu")
 
+    def profile_next(self, folder: Path) -> None:
+        """Profile the next update (``LearnerBackend.profile_next``)."""
+        self._profile_folder = folder
+
     def close(self) -> None:
         """Do nothing: the memory is this process's."""
 
@@ -154,8 +154,8 @@ class Learner(ProfilesUpdates):
         return [(name, one) for name, one in self.model.named_parameters() if one.requires_grad]
 
     def weights_hash(self) -> str:
-        """Return the hash of the weights (``record.weights_hash``); empty on a GPU, whose sums differ from run to run
-        and whose weights would have to be copied, and on several ranks, whose sums have another order."""
+        """Return the hash of the weights (``recording.weights_hash``); empty on a GPU, whose sums differ from run to
+        run and whose weights would have to be copied, and on several ranks, whose sums have another order."""
         if self._ranks.is_sharded or self.config.device != "cpu":
             return ""
         return weights_hash(self.named_parameters())
@@ -178,7 +178,6 @@ class Learner(ProfilesUpdates):
             raise TurnwiseError("the loss needs a reference policy: call `load_reference` before the first update")
         return score_with(self._reference, micro_batch)
 
-    @profiled
     def update(
         self,
         samples: Sequence[TrainSample],
@@ -193,34 +192,38 @@ class Learner(ProfilesUpdates):
             NonFiniteLoss: the loss or gradient of an optimizer step is NaN or infinite. That step is not applied; the
                 steps before it are.
         """
-        self._supervised = None
-        rate = self._set_learning_rate(lr_progress, update)
-        config = self.config
-        counts = [len(trained_tokens(one)) for one in samples]
-        positions = [index for index, count in enumerate(counts) if count]
-        trained = [samples[index] for index in positions]
-        sizes = [counts[index] for index in positions]
-        parts = [
-            part for _ in range(config.num_epochs) for part in split_minibatches(sizes, config.num_minibatches, stream)
-        ]
-        start: list[Tensor] | None = None
-        if len(parts) > 1 and self.proximal.needs_start:
-            start = self._logprobs_by_sample(trained, sizes)
-        self.proximal.start_update(dict(self.named_parameters()))
-        metrics = MetricReducer()
-        steps: list[dict[str, float]] = []
-        for number, part in enumerate(parts, 1):
-            chosen = [trained[index] for index in part]
-            start_logprobs = None if start is None else [start[index] for index in part]
-            name = f"optimizer step {number} of {len(parts)}"
-            is_traced = number <= len(parts) // config.num_epochs  # the first pass
-            step_trace = (trace, [positions[index] for index in part]) if trace is not None and is_traced else None
-            steps.append(self._optimizer_step(chosen, start_logprobs, name, metrics, step_trace))
-        means = {
-            key: sum(step[key] for step in steps) / len(steps) if steps else empty
-            for key, empty in STEP_METRICS.items()
-        }
-        return {**metrics.reduced(), **means, "learning_rate": rate, "tokens": float(sum(sizes))}
+        folder, self._profile_folder = self._profile_folder, None
+        with profiled(folder):
+            self._supervised = None
+            rate = self._set_learning_rate(lr_progress, update)
+            config = self.config
+            counts = [len(trained_tokens(one)) for one in samples]
+            positions = [index for index, count in enumerate(counts) if count]
+            trained = [samples[index] for index in positions]
+            sizes = [counts[index] for index in positions]
+            parts = [
+                part
+                for _ in range(config.num_epochs)
+                for part in split_minibatches(sizes, config.num_minibatches, stream)
+            ]
+            start: list[Tensor] | None = None
+            if len(parts) > 1 and self.proximal.needs_start:
+                start = self._logprobs_by_sample(trained, sizes)
+            self.proximal.start_update(dict(self.named_parameters()))
+            metrics = MetricReducer()
+            steps: list[dict[str, float]] = []
+            for number, part in enumerate(parts, 1):
+                chosen = [trained[index] for index in part]
+                start_logprobs = None if start is None else [start[index] for index in part]
+                name = f"optimizer step {number} of {len(parts)}"
+                is_traced = number <= len(parts) // config.num_epochs  # the first pass
+                step_trace = (trace, [positions[index] for index in part]) if trace is not None and is_traced else None
+                steps.append(self._optimizer_step(chosen, start_logprobs, name, metrics, step_trace))
+            means = {
+                key: sum(step[key] for step in steps) / len(steps) if steps else empty
+                for key, empty in STEP_METRICS.items()
+            }
+            return {**metrics.reduced(), **means, "learning_rate": rate, "tokens": float(sum(sizes))}
 
     def _set_learning_rate(self, lr_progress: float, update: int) -> float:
         """Set and return the learning rate."""

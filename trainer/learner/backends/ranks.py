@@ -2,6 +2,9 @@
 
 Invariant: all ranks call the methods of ``Ranks`` in the same order. Every collective has a timeout; its
 error names the rank and the reason of the collective.
+
+A rank that shards a model holds the whole of it first, in the memory of its host. The ranks of one host therefore load
+one after the other, and a device receives its rank's part alone.
 """
 
 from __future__ import annotations
@@ -11,14 +14,19 @@ import socket
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
 from ....errors import TurnwiseError
-from ..errors import RankFailed
+from ...config.sections import LearnerConfig
+from ..model.activation_checkpointing import checkpoint_activations
+from ..model.adapter import Adapter
+from ..model.loading import load_model, load_policy
 from ..model.token_scores import TokenScorer
+from .base import RankFailed
 
 T = TypeVar("T")
 
@@ -174,3 +182,50 @@ class DistributedRanks(Ranks):
 
 
 ALONE = Ranks()
+
+
+def policy_scorer(
+    folder: Path, config: LearnerConfig, temperature: float, ranks: Ranks
+) -> tuple[TokenScorer, Adapter | None]:
+    """Return the model to train and its LoRA adapter; None if all weights are to be trained.
+
+    Raises:
+        TurnwiseError: the model cannot be loaded, or the adapter does not suit it or ``config.lora``.
+    """
+
+    def load() -> tuple[TokenScorer, Adapter | None]:
+        dtype = getattr(torch, config.dtype)
+        frozen = torch.float32 if ranks.is_sharded else dtype  # FSDP shards weights of one type
+        model, adapter = load_policy(folder, _device(config, ranks), config.lora, frozen)
+        if config.activation_checkpointing:
+            checkpoint_activations(model)
+        scorer = TokenScorer(model, temperature, dtype)
+        ranks.shard(scorer)
+        return scorer, adapter
+
+    return ranks.in_turn(load, "the load of the model")
+
+
+def reference_scorer(folder: Path, config: LearnerConfig, temperature: float, ranks: Ranks) -> TokenScorer:
+    """Return a frozen model.
+
+    Raises:
+        TurnwiseError: ``folder`` is not a model folder.
+    """
+    if not (folder / "config.json").exists():
+        raise TurnwiseError(
+            f"the reference policy `{folder}` is not a Hugging Face model folder (no config.json): set "
+            "`model.reference` to one"
+        )
+
+    def load() -> TokenScorer:
+        model = load_model(folder, _device(config, ranks)).requires_grad_(False)
+        scorer = TokenScorer(model, temperature, getattr(torch, config.dtype))
+        ranks.shard(scorer)
+        return scorer
+
+    return ranks.in_turn(load, "the load of the reference policy")
+
+
+def _device(config: LearnerConfig, ranks: Ranks) -> str:
+    return "cpu" if ranks.is_sharded else config.device

@@ -16,7 +16,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from ..model.adapter import Adapter
-from ..optimization.adamw import optimizer_tensors, set_optimizer_tensors
+from ..optimizer import optimizer_tensors, set_optimizer_tensors
 from .ranks import Ranks
 
 OPTIMIZER = "training/optimizer"

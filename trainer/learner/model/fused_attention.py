@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .attention_scheme import AttentionScheme
+from .attention_by_sequence import AttentionScheme
 
 MASKS = 8
 """Masks of blocks that are kept: one per set of lengths and window."""

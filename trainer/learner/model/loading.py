@@ -4,6 +4,7 @@
 """
 
 import re
+import shutil
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from itertools import product
@@ -14,17 +15,18 @@ import torch
 from transformers import AutoModelForCausalLM, GenerationConfig
 from transformers.utils import logging
 
-from ....agents.weights.adapter_folder import ADAPTER_WEIGHTS, base_model, is_adapter
+from ....agents.weights.adapter_folder import ADAPTER_CONFIG, ADAPTER_WEIGHTS, base_model, is_adapter
 from ....errors import TurnwiseError
 from ....user_files import UnreadableFile, read_json_object
 from ...config.sections import LoraConfig
 from . import packed_attention as attention
-from .adapter import Adapter
+from .adapter import Adapter, verify_base
 
 logging.disable_progress_bar()
 
 FLOATS = frozenset({"F64", "F32", "F16", "BF16"})
 """Types of numbers in safetensors that hold weights."""
+TOKENIZER_SUFFIXES = frozenset({".json", ".jinja", ".txt", ".model"})
 NAMED = 3
 """Tensors or files that an error names."""
 
@@ -230,3 +232,38 @@ def load_policy(
     if is_adapter(folder):
         adapter.load(folder)
     return model.to(device), adapter
+
+
+def tokenizer_files(model: Path) -> list[Path]:
+    """List the tokenizer, chat template and generation settings in a model folder.
+
+    The configurations of the model and of an adapter are excluded, and ``*.index.json``: it maps parameters to the
+    original weight files, a checkpoint has different ones, and vLLM rejects an index with missing files.
+    """
+    return [
+        file
+        for file in model.iterdir()
+        if file.is_file()
+        and file.suffix in TOKENIZER_SUFFIXES
+        and file.name not in ("config.json", ADAPTER_CONFIG)
+        and not file.name.endswith(".index.json")
+    ]
+
+
+def merge_adapter(adapter: Path, folder: Path) -> None:
+    """Write the model with the adapter merged into its weights, in float32, and the tokenizer, into a new folder.
+
+    Raises:
+        TurnwiseError: ``adapter`` holds no adapter, its model is not there or has changed, or ``folder`` exists.
+    """
+    from peft import PeftModel  # takes a second to import
+
+    if not is_adapter(adapter):
+        raise TurnwiseError(f"`{adapter}` holds no LoRA adapter (no adapter_config.json): there is nothing to merge")
+    verify_base(adapter)
+    if folder.exists():
+        raise TurnwiseError(f"`{folder}` exists: choose a new folder")
+    model = load_model(base_model(adapter), "cpu")
+    PeftModel.from_pretrained(model, str(adapter)).merge_and_unload().save_pretrained(folder)
+    for file in tokenizer_files(adapter) or tokenizer_files(base_model(adapter)):
+        shutil.copy2(file, folder / file.name)

@@ -17,8 +17,7 @@ from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from ....errors import TurnwiseError
-from .attention_by_sequence import attend_by_sequence
-from .attention_scheme import AttentionScheme
+from .attention_by_sequence import AttentionScheme, attend_by_sequence
 from .fused_attention import attend_fused
 
 NAME = "turnwise_packed"

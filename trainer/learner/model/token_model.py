@@ -23,9 +23,8 @@ from ....records import Trajectory
 from ...algorithms.advantages.base import TokenLogprobs
 from ...algorithms.groups import TrainSample
 from ...config.sections import LearnerConfig
-from ..optimization.adamw import optimizer_tensors, set_optimizer_tensors
-from ..optimization.splitting import split_micro_batches
-from ..packing import MicroBatch, pack
+from ..optimizer import optimizer_tensors, set_optimizer_tensors
+from ..packing import MicroBatch, pack, split_micro_batches
 from ..samples import samples
 from .token_scores import TokenScorer, score_with
 

@@ -20,8 +20,8 @@ from torch.utils.checkpoint import checkpoint
 from ...algorithms.losses.base import Need
 from ...algorithms.proximal.base import Weights
 from ..packing import MicroBatch
+from . import LOGITS_PER_CHUNK
 from . import packed_attention as attention
-from .chunk_size import LOGITS_PER_CHUNK
 
 
 class TokenScores(NamedTuple):

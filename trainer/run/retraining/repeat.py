@@ -22,8 +22,8 @@ from ...config.loading import parse_config
 from ...config.schema import RunConfig
 from ...learner import checkpoint
 from ...learner.backends.local import Learner
-from ...learner.model.adapter_base import verify_base
-from ...learner.provenance.recipe import Recipe, numerics
+from ...learner.model.adapter import verify_base
+from ...learner.provenance import Recipe, numerics
 from ..sampling_versions import sampling_versions
 from .stored_batch import NotRecorded, load_members, recipe_of, stored_samples
 

@@ -19,10 +19,8 @@ from ....store.queries.load import load_trajectories
 from ....store.run_lock import run_folder
 from ...algorithms.groups import TrainSample
 from ...algorithms.losses.base import SOURCES
-from ...learner.provenance.details import SampleDetail, decode_details
-from ...learner.provenance.recipe import Recipe
-from ...learner.samples import samples
-from ...learner.staleness import staleness
+from ...learner.provenance import Recipe, SampleDetail, decode_details
+from ...learner.samples import samples, staleness
 
 T = TypeVar("T", bound=np.generic)
 

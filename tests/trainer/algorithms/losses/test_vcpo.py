@@ -3,7 +3,7 @@
 import pytest
 from turnwise.tests.trainer.algorithms.losses.token_batches import token_batch
 from turnwise.trainer.algorithms.losses.vcpo import VCPO
-from turnwise.trainer.learner.optimization.metric_reduction import MetricReducer
+from turnwise.trainer.learner.optimizer import MetricReducer
 
 
 def scale(loss: VCPO, weights: list[float]) -> float:

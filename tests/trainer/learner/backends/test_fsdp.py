@@ -27,11 +27,11 @@ from turnwise.trainer.algorithms.losses.decoupled_ppo import DecoupledPPO
 from turnwise.trainer.algorithms.proximal.recompute import Recompute
 from turnwise.trainer.config.sections import LearnerConfig, LoraConfig
 from turnwise.trainer.learner.backends import fsdp
+from turnwise.trainer.learner.backends.base import RankFailed, RanksLate
 from turnwise.trainer.learner.backends.fsdp import FsdpLearner
 from turnwise.trainer.learner.backends.local import Learner, NonFiniteLoss
 from turnwise.trainer.learner.backends.rank import LearnerRank
-from turnwise.trainer.learner.errors import RankFailed, RanksLate
-from turnwise.trainer.learner.provenance.logprob_trace import LogprobTrace
+from turnwise.trainer.learner.recording import LogprobTrace
 
 LOCAL = LearnerConfig(
     learning_rate=1e-2,

@@ -155,8 +155,7 @@ class Checks:
 
     def fused_attention(self) -> dict[str, float]:
         """The attention of a GPU equals the attention by sequence: windows, soft caps and sinks, gradients included."""
-        from turnwise.trainer.learner.model.attention_by_sequence import attend_by_sequence
-        from turnwise.trainer.learner.model.attention_scheme import AttentionScheme
+        from turnwise.trainer.learner.model.attention_by_sequence import AttentionScheme, attend_by_sequence
         from turnwise.trainer.learner.model.fused_attention import attend_fused
 
         torch, heads = self.torch, 4
@@ -223,7 +222,7 @@ class Checks:
 
     def optimizer_offload(self) -> dict[str, float]:
         """With its moments in the host's memory, the optimizer trains the same weights and keeps none on the GPU."""
-        from turnwise.trainer.learner.optimization.adamw import optimizer_tensors
+        from turnwise.trainer.learner.optimizer import optimizer_tensors
 
         learners = self.learner(), self.learner(optimizer_offload=True)
         self.train(*learners)

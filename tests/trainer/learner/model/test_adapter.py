@@ -17,8 +17,8 @@ from turnwise.trainer.algorithms.proximal.ewma import EWMA
 from turnwise.trainer.algorithms.proximal.recompute import Recompute
 from turnwise.trainer.config.sections import LearnerConfig, LoraConfig
 from turnwise.trainer.learner.backends.local import Learner
-from turnwise.trainer.learner.model.adapter_base import verify_base
-from turnwise.trainer.learner.model.merge import merge_adapter
+from turnwise.trainer.learner.model.adapter import verify_base
+from turnwise.trainer.learner.model.loading import merge_adapter
 from turnwise.trainer.learner.packing import pack
 
 LORA = LoraConfig(rank=4)

@@ -7,8 +7,7 @@ import pytest
 import torch
 from torch.nn.attention.flex_attention import create_mask
 from turnwise.trainer.learner.model import attention_by_sequence
-from turnwise.trainer.learner.model.attention_by_sequence import attend_by_sequence
-from turnwise.trainer.learner.model.attention_scheme import AttentionScheme
+from turnwise.trainer.learner.model.attention_by_sequence import AttentionScheme, attend_by_sequence
 from turnwise.trainer.learner.model.fused_attention import attend_fused, block_mask
 
 LENGTHS = [30, 1, 80, 9]

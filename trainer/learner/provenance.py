@@ -1,4 +1,11 @@
-"""The detail of a batch item: the values per token of the samples that one trajectory has in a batch.
+"""Provenance of an update: facts that the store holds nowhere else and that repeating the update needs.
+
+Invariant: with the stored trajectories, the provenance determines the update. It holds results (advantages, weights,
+the order of the samples), not the state of the components that computed them, so any method can be repeated.
+
+* The recipe is the same for the whole batch. To record another fact per update, add a field to ``Recipe``.
+* The detail of a batch item holds the values per token of the samples that one trajectory has in the batch. To record
+  another fact per token, add an array to it.
 
 An *action token* of a sample is one with a source: the policy sampled it, or its turn came from elsewhere. The stored
 arrays have one value per sample (``position``, ``group``, ``path``, ``tokens``) or per action token. An array whose
@@ -13,8 +20,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict
 
-from ....store.content.arrays import pack, unpack
+from ...store.content.arrays import pack, unpack
+from ..config.sections import LearnerConfig
 
 DEFAULTS = {"path": 0, "source": 0, "weight": 1, "proximal": 0}
 """The arrays that are left out where they hold this value only."""
@@ -89,3 +98,47 @@ def decode_details(data: bytes) -> list[SampleDetail]:
     parts = zip(*(np.split(one, np.cumsum(sizes)[:-1]) for one in columns), strict=True)
     heads = zip(positions.tolist(), groups.tolist(), paths.tolist(), parts, strict=True)
     return [SampleDetail(position, group, path, *values) for position, group, path, values in heads]
+
+
+class Recipe(BaseModel):
+    """Stored with each update, as JSON."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    lr_progress: float
+    """Share of the learning rate's schedule that had passed; it may depend on the clock."""
+    sources: Sequence[str] = ()
+    """The sources of the trained tokens; details hold indices in this list."""
+    task_success: Sequence[float | None] = ()
+    """Per group of the batch, the share of its task's episodes that succeeded; None if the task has none."""
+    states: dict[str, Any] = {}
+    """The states of the loss and of the proximal policy before the update, by slot; empty ones are left out."""
+    device: str
+    """Torch device of the learner."""
+    num_threads: int
+    ranks: int = 1
+    """Ranks that trained the model together."""
+    max_tokens_per_micro_batch: int
+    """With ``num_threads``, it decides the order of sums; a resumed run may have another one."""
+    numerics: str
+    """The library and the instruction set that computed the update."""
+
+
+def numerics() -> str:
+    """Return what else decides the bits of a sum on this machine: the version of torch and its instruction set."""
+    import torch
+
+    return f"torch {torch.__version__}, {torch.backends.cpu.get_cpu_capability()}"
+
+
+def new_recipe(config: LearnerConfig, lr_progress: float, states: dict[str, Any]) -> Recipe:
+    """Return the recipe of an update by a learner on this machine; ``record_update`` adds the facts of its batch."""
+    return Recipe(
+        lr_progress=lr_progress,
+        states=states,
+        device=config.device,
+        num_threads=config.num_threads,
+        ranks=config.num_ranks,
+        max_tokens_per_micro_batch=config.max_tokens_per_micro_batch,
+        numerics=numerics(),
+    )

@@ -6,7 +6,7 @@ import pytest
 import torch
 from transformers import get_scheduler
 from turnwise.trainer.config.sections import LearnerConfig
-from turnwise.trainer.learner.optimization.learning_rate import SHAPES, learning_rate
+from turnwise.trainer.learner.optimizer import SHAPES, learning_rate
 
 STEPS = 40
 

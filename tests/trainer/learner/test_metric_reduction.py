@@ -2,7 +2,7 @@
 
 import torch
 from turnwise.trainer.algorithms.losses.base import Metric
-from turnwise.trainer.learner.optimization.metric_reduction import MetricReducer
+from turnwise.trainer.learner.optimizer import MetricReducer
 
 
 def test_each_metric_is_reduced_over_all_values() -> None:

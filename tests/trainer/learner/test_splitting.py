@@ -4,7 +4,7 @@ from random import Random
 
 from hypothesis import given
 from hypothesis import strategies as st
-from turnwise.trainer.learner.optimization.splitting import split_micro_batches, split_minibatches
+from turnwise.trainer.learner.packing import split_micro_batches, split_minibatches
 
 SIZES = st.lists(st.integers(1, 50), max_size=40)
 

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from turnwise.trainer.learner.optimization.trust_region import TOLERANCE, backtrack
+from turnwise.trainer.learner.optimizer import TOLERANCE, backtrack
 
 MAX_KL = 0.01
 
