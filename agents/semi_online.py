@@ -6,7 +6,7 @@ from typing import Any
 from ..envs.errors import UnknownEnvironment
 from ..envs.runner.observations import instructions
 from ..envs.runner.once import call_once
-from ..envs.semi_online.expert import Expert
+from ..envs.semi_online import Expert
 from ..envs.tasks import env_key
 from ..errors import TurnwiseError
 from ..records import SUCCESS_RETURN, Source, Status, Task, is_success

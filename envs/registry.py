@@ -49,7 +49,7 @@ SHIPPED = {
     "turnwise/TinyWeb-v0": "turnwise.envs.tiny.web:TinyWebEnv",
     "turnwise/Desktop-v0": "turnwise.envs.desktop.tasks.env:DesktopTasksEnv",
     "turnwise/TinyDesktop-v0": "turnwise.envs.tiny.desktop:TinyDesktopEnv",
-    "turnwise/SemiOnline-v0": "turnwise.envs.semi_online.env:SemiOnlineEnv",
+    "turnwise/SemiOnline-v0": "turnwise.envs.semi_online:SemiOnlineEnv",
 }
 """The shipped environments; their modules are imported when an environment is made."""
 MINIWOB = "turnwise.envs.web.miniwob"

@@ -15,8 +15,7 @@ from ...process.timers import timers_outlived
 from ..errors import EnvError, EnvTimeout
 from ..registry import spec
 from .checks import CHECKS, RESET, Check
-from .leftovers import left_running
-from .process_state import LIBRARY_STATE, State, process_state
+from .process_state import LIBRARY_STATE, State, left_running, process_state
 from .subject import CheckFailed, Skipped, Subject
 
 CALL_TIMEOUT_S = 60.0

@@ -16,8 +16,7 @@ from ..base import Adapted, TurnEnv
 from ..errors import EnvError
 from ..runner.env_thread import EnvThread
 from ..runner.step_result import StepResult
-from .leftovers import ZOMBIE, counts, detached_processes_kept, growth, left_running
-from .process_state import changes, process_state
+from .process_state import ZOMBIE, changes, counts, detached_processes_kept, growth, left_running, process_state
 from .subject import CheckFailed, Skipped, Subject, difference, episode, outcome, random_stream
 
 EPISODES = 2

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ...errors import TurnwiseError
 from ..base import Obs, TurnEnv, checked_actions
 from ..errors import wrap_error
-from ..runner.environment_code import environment_code
+from ..runner.call_thread import environment_code
 from ..runner.observations import instructions, parts, png
 from ..runner.step_result import from_reset, from_step
 from ..spaces import Png

@@ -10,7 +10,7 @@ If the agent breaks its sandbox, the episode ends and the files last read are gr
 grading down gets an outcome before the step times out (``deadlines``). A sandbox that cannot be leased, or fails in
 grading, raises ``SandboxError``.
 
-A snapshot holds the files of the sandbox, not its processes (``workspace_snapshot``): a state in which a process of the
+A snapshot holds the files of the sandbox, not its processes (``workspace_env``): a state in which a process of the
 agent runs has no snapshot.
 """
 

@@ -12,7 +12,7 @@ from ...sandbox import FileError, Kind, SandboxLease, Tree
 from ...sandbox.sandbox import WORKSPACE
 from .deadlines import COLLECTION_SHARE, left
 from .grading.forbidden import tampering_outside
-from .grading.running import PRINT_FOUND, RUNNING, left_running
+from .grading.tampering import PRINT_FOUND, RUNNING, left_running
 
 HALT = f"""{RUNNING}
 kill -9 -1

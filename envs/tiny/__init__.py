@@ -1,5 +1,5 @@
 """Small environments in few words, for policies trained from scratch: on a site of text, in code, on the web, on a
-desktop. Each is one file, with its tasks in the file next to it.
+desktop. Each is one file: its words, its tasks, the environment.
 
-To add a kind of task to one of them, see the file of its tasks.
+Invariant: an instance is a pure function of the seed, the split and the options.
 """

@@ -10,16 +10,71 @@ Reward: 1 once the display shows the wanted number; -0.3 for ``done`` before; -0
 never trained on).
 """
 
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from ..computer.elements import Node
 from ..desktop.desktop_session import SPEC, DesktopSession, opening
 from ..desktop.task import DesktopTask
+from ..draws import HELD_OUT_EVERY, draw_for
 from ..episode import Turn
 from ..options import one_of
 from ..spaces import Png
 from .base import TinyEnv, end, invalid
-from .desktop_tasks import Instance, draw
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """One task: the calculator displays ``start``; it is solved once it displays ``wanted``."""
+
+    kind: str
+    goal: str
+    start: str
+    wanted: str
+    presses: tuple[str, ...]
+    """Buttons that solve it, by their words."""
+
+
+KINDS: Mapping[str, tuple[Instance, ...]] = {
+    "trained": (
+        Instance("show", "show {a}", "0", "{a}", ("{a}",)),
+        Instance("show_two", "show {a} {b}", "0", "{a}{b}", ("{a}", "{b}")),
+        Instance("append", "show {a} {b}", "{a}", "{a}{b}", ("{b}",)),
+        Instance("clear", "clear the display", "{a}{b}", "0", ("clear",)),
+        Instance("erase", "erase the last digit", "{a}{b}", "{a}", ("erase",)),
+    ),
+    "held_out": (Instance("add", "add {b}", "{a}", "{sum}", ("plus", "{b}", "equals")),),
+}
+"""The kinds of tasks, with places for one or two digits."""
+
+
+def _filled(kind: Instance, draws: random.Random) -> Instance:
+    """Return a task of a kind, with digits from 1 to 9 in its places."""
+    a = draws.randrange(1, 10)
+    b = draws.randrange(1, 10) if "{b}" in str(kind) else 0
+    texts = (kind.goal, kind.start, kind.wanted, *kind.presses)
+    goal, start, wanted, *presses = (text.format(a=a, b=b, sum=a + b) for text in texts)
+    return Instance(kind.kind, goal, start, wanted, tuple(presses))
+
+
+def draw(seed: int, split: str, by: str) -> Instance:
+    """Return the instance of a seed. With ``by="instance"``, the splits share no instance."""
+    draws = random.Random(f"tiny desktop {split} {seed} {by}")  # noqa: S311 - a game, not a secret
+    kinds = KINDS["held_out" if by == "template" and split == "test" else "trained"]
+
+    def instance() -> tuple[Instance, bool]:
+        drawn = _filled(draws.choice(kinds), draws)
+        return drawn, split == "test" if by == "template" else is_held_out(drawn)
+
+    return draw_for(split, instance)
+
+
+def is_held_out(instance: Instance) -> bool:
+    """Return whether an instance belongs to the test split."""
+    return random.Random(f"{instance.kind} {instance.start} {instance.wanted}").randrange(HELD_OUT_EVERY) == 0  # noqa: S311
+
 
 BY = ("instance", "template")
 BUTTON_WORDS = {

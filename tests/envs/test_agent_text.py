@@ -9,7 +9,7 @@ from turnwise.envs.code.checks.file_checks import ConfigEquals, ProgramsEqual
 from turnwise.envs.code.grading.forbidden import forbidden
 from turnwise.envs.code.grading.tampering import aimed_at_grader
 from turnwise.envs.code.tools.actions import MAX_ACTION_CHARS, parse
-from turnwise.envs.semi_online.env import match_words
+from turnwise.envs.semi_online import match_words
 from turnwise.envs.web.actions import parse as parse_web_action
 
 UNITS = (

@@ -13,7 +13,7 @@ from sqlalchemy.exc import DBAPIError
 from turnwise.console.failure import report
 from turnwise.envs.base import TurnEnv
 from turnwise.envs.errors import EnvironmentFailed
-from turnwise.envs.runner import environment_code as calls
+from turnwise.envs.runner import call_thread as calls
 from turnwise.envs.runner.once import call_once
 from turnwise.process import limits, output
 from turnwise.process.output import EXIT_LOST, LOST

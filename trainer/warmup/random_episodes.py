@@ -22,7 +22,7 @@ from time import monotonic
 
 from ...envs.base import TurnEnv
 from ...envs.registry import make
-from ...envs.runner.environment_code import environment_code
+from ...envs.runner.call_thread import environment_code
 from ...envs.tasks import env_key_of
 from ...errors import TurnwiseError
 from ..config.sections import EnvironmentConfig

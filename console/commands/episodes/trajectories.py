@@ -179,7 +179,7 @@ def experts(
 ) -> None:
     """Write the successful episodes of experts to FILE, as tasks of turnwise/SemiOnline-v0."""
     from ....agents.semi_online import experts_of
-    from ....envs.semi_online.expert import write_experts
+    from ....envs.semi_online import write_experts
 
     with open_store(store) as database:
         found = list(experts_of(database, run, env, min_return))

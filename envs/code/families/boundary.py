@@ -4,8 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from ..task import CodeTask
-from .program import program_task
-from .words import Words
+from .words import Words, program_task
 
 PROGRAM = '''
 """Readings of <first>, one number a line, checked against those of <second>; <third> reads the answer."""

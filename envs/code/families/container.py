@@ -3,8 +3,7 @@
 from collections.abc import Callable
 
 from ..task import CodeTask
-from .program import program_task
-from .words import NOUNS, Words
+from .words import NOUNS, Words, program_task
 
 PROGRAM = '''
 """<First> keeps <second> for <third>: commands come on standard input, one a line."""

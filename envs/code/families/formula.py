@@ -4,8 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ..task import CodeTask
-from .program import program_task
-from .words import NOUNS, Words
+from .words import NOUNS, Words, program_task
 
 PROGRAM = '''
 """Labels of <first>, made from the words of <second> for <third>."""

@@ -1,8 +1,7 @@
 """Repair the order in which records come out: numbers sorted as text, ties, directions."""
 
 from ..task import CodeTask
-from .program import program_task
-from .words import Words
+from .words import Words, program_task
 
 PROGRAM = '''
 """The <count> best of <first>: lines of a name and a score, ordered for <second>, as <third> wants them."""

@@ -1,8 +1,7 @@
 """Repair a reader of ``key = value`` lines which gets one thing of the format wrong."""
 
 from ..task import CodeTask
-from .program import program_task
-from .words import Words
+from .words import Words, program_task
 
 PROGRAM = '''
 """Reads the settings of <first> as <second> writes them, and prints them for <third>."""

@@ -1,8 +1,7 @@
 """Repair state that is carried from one group of lines to the next, or lost at the end."""
 
 from ..task import CodeTask
-from .program import program_task
-from .words import Words
+from .words import Words, program_task
 
 PROGRAM = '''
 """Sums of <first> by section: a line that ends in a colon opens one, numbers follow. <second> and <third> read it."""

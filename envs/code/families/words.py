@@ -1,8 +1,11 @@
 """Draw the choices and the names of an instance from one random stream, and write its source files."""
 
 import textwrap
+from collections.abc import Callable, Mapping, Sequence
 
+from ....sandbox import Tree
 from ...draws import SeededDraws, held_out, words
+from ..task import Case, CodeTask
 
 NOUNS = words("""
     amber anchor apron arrow basil beacon birch bishop bolt brook cabin candle canvas cedar cellar chalk cinder clover
@@ -39,3 +42,37 @@ class Words(SeededDraws):
         for key, value in (values | names | titles).items():
             out = out.replace(f"<{key}>", str(value))
         return out
+
+
+def program_task(
+    *,
+    name: str,
+    instruction: str,
+    path: str,
+    given: str,
+    right: str,
+    wrong: Mapping[str, str],
+    inputs: Sequence[str],
+    reference: Callable[[str], str],
+) -> CodeTask:
+    """Build a task in which ``python3 path`` must print the result of ``reference`` for any input.
+
+    The instruction shows the first of ``inputs`` with its answer; the others are the hidden cases. Two wrong solutions
+    are added to ``wrong``: one that prints the answer of the example, and one that prints nothing.
+    """
+    example, *hidden = inputs
+    by_heart = f"import sys\n\nsys.stdin.read()\nprint({reference(example).rstrip()!r})\n"
+    shown = f"For example, from\n\n{_indented(example)}\nit must make\n\n{_indented(reference(example))}"
+    sources = {**wrong, "the example by heart": by_heart, "nothing printed": ""}
+    return CodeTask(
+        name=name,
+        instruction=f"{instruction.strip()}\n\n{shown}",
+        workspace=Tree.of({path: given.encode()}),
+        cases=tuple(Case(("python3", path), reference(each).encode(), each.encode()) for each in hidden),
+        solution={path: right.encode()},
+        mutations={what: {path: source.encode()} for what, source in sources.items()},
+    )
+
+
+def _indented(block: str) -> str:
+    return textwrap.indent(block.rstrip() + "\n", "    ")

@@ -16,8 +16,7 @@ from ..fresh_sandbox import FILE_TIMEOUT_S, in_fresh_sandbox
 from ..task import CodeTask, Files
 from .forbidden import sanitize
 from .pytest_host import run_tests
-from .running import LIST, LIST_TIMEOUT_S, left_running
-from .tampering import aimed_at_grader
+from .tampering import LIST, LIST_TIMEOUT_S, aimed_at_grader, left_running
 
 OUTPUT_KIB = 64
 CASES = "cases"

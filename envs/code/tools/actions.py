@@ -2,7 +2,7 @@
 
     bash COMMAND                 or the script on the lines below
     view PATH [FIRST LAST]       a file with line numbers, or the files of a folder
-    edit PATH                    then blocks of old and new lines (``edit_blocks``)
+    edit PATH                    then blocks of old and new lines (``edit``)
     write PATH                   then the whole content
     submit
 
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import TypeAlias
 
-from .edit_blocks import Ambiguous, blocks
+from .edit import Ambiguous, blocks
 from .markers import Unbalanced, after_reasoning, fenced, without_fence
 
 TOOLS = ("bash", "view", "edit", "write", "submit")

@@ -16,7 +16,7 @@ from turnwise.agents.rollout.worker import PolicyPlayerFactory
 from turnwise.agents.tiny_model import new_model
 from turnwise.agents.tokens.renderer import Renderer
 from turnwise.agents.tokens.renderers import load_renderer
-from turnwise.envs.semi_online.expert import without_thought
+from turnwise.envs.semi_online import without_thought
 from turnwise.envs.tasks import make_task
 from turnwise.records import Group, GroupState, PolicyVersion, ScoredGroup, Source, Status
 from turnwise.store.writing.client import StoreClient

@@ -11,8 +11,8 @@ import pytest
 from turnwise.envs.code.grading.grade import grade
 from turnwise.envs.code.instances import FAMILIES, draw
 from turnwise.envs.code.task import CodeTask, changed
-from turnwise.envs.tiny.code_tasks import FAMILIES as TINY_FAMILIES
-from turnwise.envs.tiny.code_tasks import draw as draw_tiny
+from turnwise.envs.tiny.code import FAMILIES as TINY_FAMILIES
+from turnwise.envs.tiny.code import draw as draw_tiny
 from turnwise.records import SPLITS
 from turnwise.tests.envs.soaked import soaked_but
 

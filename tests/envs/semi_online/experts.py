@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from turnwise.envs.semi_online.expert import Expert, write_experts
+from turnwise.envs.semi_online import Expert, write_experts
 
 FIRST = Expert(
     id="first",

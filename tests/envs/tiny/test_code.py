@@ -10,8 +10,7 @@ import pytest
 from turnwise.envs import make
 from turnwise.envs.authoring.check import check
 from turnwise.envs.runner.observations import observation_hash
-from turnwise.envs.tiny.code import TinyCodeEnv
-from turnwise.envs.tiny.code_tasks import CALLS, HIDDEN, OPERATIONS, VALUES, VOCABULARY
+from turnwise.envs.tiny.code import CALLS, HIDDEN, OPERATIONS, VALUES, VOCABULARY, TinyCodeEnv
 
 Make = Callable[[], TinyCodeEnv]
 WORDS = frozenset(VOCABULARY)

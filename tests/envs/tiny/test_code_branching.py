@@ -14,7 +14,7 @@ from turnwise.agents.rollout.group_runner import GroupRunner
 from turnwise.agents.rollout.player import PlayerTurn
 from turnwise.agents.rollout.timeouts import Timeouts
 from turnwise.envs.tasks import make_task
-from turnwise.envs.tiny.code_tasks import PARTS
+from turnwise.envs.tiny.code import PARTS
 from turnwise.records import NO_VERSION, Message, Role, Source, Status
 from turnwise.store.queries import load_trajectory
 from turnwise.store.writing.client import StoreClient

@@ -2,8 +2,7 @@
 
 import pytest
 from turnwise.envs.desktop.desktop_session import DesktopSession
-from turnwise.envs.tiny.desktop import VOCABULARY, TinyDesktopEnv
-from turnwise.envs.tiny.desktop_tasks import KINDS, draw, is_held_out
+from turnwise.envs.tiny.desktop import KINDS, VOCABULARY, TinyDesktopEnv, draw, is_held_out
 
 
 @pytest.fixture(scope="module")

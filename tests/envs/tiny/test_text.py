@@ -10,8 +10,7 @@ from turnwise.envs import make
 from turnwise.envs.errors import EnvironmentFailed
 from turnwise.envs.runner.observations import observation_hash
 from turnwise.envs.runner.once import enumerated_seeds
-from turnwise.envs.tiny.text import TextSiteEnv
-from turnwise.envs.tiny.text_tasks import FAMILIES, VOCABULARY, Site, draw
+from turnwise.envs.tiny.text import FAMILIES, VOCABULARY, Site, TextSiteEnv, draw
 
 Policy = Callable[[TextSiteEnv], str]
 WORDS = frozenset(VOCABULARY)

@@ -11,7 +11,7 @@ from turnwise.envs.code.env import CodeEnv
 from turnwise.envs.code.grading.forbidden import sanitize
 from turnwise.envs.code.task import CodeTask
 from turnwise.envs.code.task_folder import BadTask, load, read_tree
-from turnwise.envs.code.workspace_snapshot import pack
+from turnwise.envs.code.workspace_env import pack
 from turnwise.sandbox import Entry, Kind, SandboxSpec, Tree, lease
 from turnwise.sandbox.transport.tree import parents
 from turnwise.tests.envs.code.small_task import FIXED, small_task

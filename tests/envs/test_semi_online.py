@@ -7,7 +7,7 @@ import pytest
 from turnwise.envs.authoring.check import Verdict, check
 from turnwise.envs.errors import EnvironmentFailed
 from turnwise.envs.registry import make
-from turnwise.envs.semi_online.env import STOPPED, SemiOnlineEnv
+from turnwise.envs.semi_online import STOPPED, SemiOnlineEnv
 from turnwise.tests.envs.semi_online.experts import FIRST, experts_file
 
 ID = "turnwise/SemiOnline-v0"
