@@ -8,6 +8,7 @@ from ...records import SPLITS
 from ..draws import draw_for
 from ..errors import NotTrainable
 from ..options import one_of
+from .families.base import Words
 from .families.boundary import boundary
 from .families.command import command
 from .families.container import container
@@ -17,7 +18,6 @@ from .families.parsing import parsing
 from .families.rename import rename
 from .families.setting import setting
 from .families.state import state
-from .families.words import Words
 from .task import CodeTask
 from .task_folder import MANIFEST, BadTask, find, has_forgeable_tests, load
 

@@ -2,38 +2,18 @@
 
 from ....sandbox import Tree
 from ..task import Case, CodeTask
-from .words import Words
+from .base import Words, texts
 
-RIGHT = """
-#!/bin/sh
-# Prints the largest amount of <first>, for <third>.
-set -eu
-source="data/<first> <second>.txt"
-largest=$(cut -d' ' -f2 "$source" | sort -n | tail -n 1)
-echo "<third> $largest"
-"""
-SLIPS = {
-    "wrong path": ('source="data/<first>', 'source="<third>/<first>'),
-    "no such option": ("sort -n", "sort --numerical"),
-    "name with a space": ('-f2 "$source"', "-f2 $source"),
-    "no such variable": ('echo "<third> $largest"', 'echo "<third> $larger"'),
-    "wrong column": ("-f2", "-f"),
-}
-WRONG = {
-    "sorted as text": ("sort -n", "sort"),
-    "the smallest": ("tail -n 1", "head -n 1"),
-    "the other column": ("-f2", "-f1"),
-    "failures hidden": ("largest=$(cut -d' ' -f2 \"$source\" | sort -n | tail -n 1)", "largest=$(true)"),
-}
+TEXTS = texts("command")
 
 
 def command(words: Words) -> CodeTask:
     """Return a task with the names and random choices of ``words``."""
-    kind = words.choice(tuple(SLIPS))
+    kind = words.choice(tuple(TEXTS["slips"]))
     data = f"data/{words.first} {words.second}.txt"
 
     def source(old: str = "", new: str = "") -> bytes:
-        return words.text(RIGHT.replace(old, new) if old else RIGHT).encode()
+        return words.text(TEXTS["right"].replace(old, new) if old else TEXTS["right"]).encode()
 
     def table(*more: int) -> tuple[bytes, int]:
         return listed([words.integer(50, 99), words.integer(5, 9), *more])
@@ -53,15 +33,14 @@ def command(words: Words) -> CodeTask:
         listed([words.integer(11, 99)]),
     ]
     right = source()
-    mutations = {what: {"run.sh": source(*slip)} for what, slip in WRONG.items()}
+    mutations = {what: {"run.sh": source(*slip)} for what, slip in TEXTS["wrong"].items()}
     mutations["the answer by heart"] = {"run.sh": f'#!/bin/sh\necho "{words.third} {largest}"\n'.encode()}
     return CodeTask(
         name=f"command-{kind.replace(' ', '-')}",
-        instruction=f"`sh run.sh` must print {words.third} and the largest amount of the second column of the file in "
-        "data/, whatever whole numbers that file holds; as it is, the command fails. Repair it.",
+        instruction=words.text(TEXTS["instruction"]),
         workspace=Tree.of(
             {
-                "run.sh": source(*SLIPS[kind]),
+                "run.sh": source(*TEXTS["slips"][kind]),
                 data: shown,
                 f"notes/{words.third}.md": f"{words.first} comes before {words.second}.\n".encode(),
             }

@@ -4,23 +4,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ..task import CodeTask
-from .words import NOUNS, Words, program_task
+from .base import NOUNS, Words, program_task, texts
 
-PROGRAM = '''
-"""Labels of <first>, made from the words of <second> for <third>."""
-
-import sys
-
-
-def label(words):
-    """<doc>"""
-<body>
-
-
-for line in sys.stdin:
-    print(label(line.split()))
-'''
-STUB = "    raise NotImplementedError"
+TEXTS = texts("formula")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,24 +52,23 @@ def _steps(size: int) -> tuple[Step, ...]:
 
 def formula(words: Words) -> CodeTask:
     """Return a task with the names and random choices of ``words``."""
-    mark, path = words.choice(("-", "_", ".", "/", "+")), f"{words.first}.py"
+    mark = words.choice(("-", "_", ".", "/", "+"))
     steps, inputs = _visible(words)
 
-    def source(chosen: Sequence[Step], joint: str = mark, said: str = "") -> str:
-        done = f"First {steps[0].said}; then {steps[1].said}; then {steps[2].said}; join them with {mark}."
-        body = "".join(f"    {step.code}\n" for step in chosen) + f"    return {joint!r}.join(words)"
-        return words.text(PROGRAM, doc=done, body=said or body)
+    def body(chosen: Sequence[Step], joint: str = mark) -> str:
+        return "".join(f"    {step.code}\n" for step in chosen) + f"    return {joint!r}.join(words)"
 
-    wrong = {f"without: {step.said}": source([other for other in steps if other is not step]) for step in steps}
+    wrong = {f"without: {step.said}": body([other for other in steps if other is not step]) for step in steps}
     return program_task(
+        words,
+        TEXTS,
         name="formula",
-        instruction=f"Write the function `label` of {path}; its docstring specifies it.",
-        path=path,
-        given=source(steps, said=STUB),
-        right=source(steps),
-        wrong={**wrong, "joined otherwise": source(steps, " ")},
+        given=TEXTS["stub"],
+        right=body(steps),
+        wrong={**wrong, "joined otherwise": body(steps, " ")},
         inputs=inputs,
         reference=lambda given: _labels(given, steps, mark),
+        doc=f"First {steps[0].said}; then {steps[1].said}; then {steps[2].said}; join them with {mark}.",
     )
 
 

@@ -1,34 +1,14 @@
 """Repair the order in which records come out: numbers sorted as text, ties, directions."""
 
 from ..task import CodeTask
-from .words import Words, program_task
+from .base import Words, program_task, texts
 
-PROGRAM = '''
-"""The <count> best of <first>: lines of a name and a score, ordered for <second>, as <third> wants them."""
-
-import sys
-
-records = [line.split() for line in sys.stdin if line.strip()]
-records.sort(<order>)
-for name, score in records[:<count>]:
-    print("<second>", name, score)
-'''
-RIGHT = "key=lambda record: (-int(record[1]), record[0])"
-WRONG = {
-    "numbers as text": "key=lambda record: (record[1], record[0]), reverse=True",
-    "ties as they came": "key=lambda record: -int(record[1])",
-    "ties backwards": "key=lambda record: (int(record[1]), record[0]), reverse=True",
-    "smallest first": "key=lambda record: (int(record[1]), record[0])",
-    "by name": "key=lambda record: record[0]",
-}
+TEXTS = texts("ordering")
 
 
 def ordering(words: Words) -> CodeTask:
     """Return a task with the names and random choices of ``words``."""
-    kind, path, count = words.choice(tuple(WRONG)), f"{words.first}.py", words.integer(4, 6)
-
-    def source(order: str) -> str:
-        return words.text(PROGRAM, count=count, order=order)
+    kind, count = words.choice(tuple(TEXTS["wrong"])), words.integer(4, 6)
 
     def scores(number: int) -> str:
         # Another highest score in each input, so that no two inputs have the same answer.
@@ -49,14 +29,13 @@ def ordering(words: Words) -> CodeTask:
         return "".join(f"{words.second} {name} {-score}\n" for score, name in records[:count])
 
     return program_task(
-        name=f"ordering-{kind.replace(' ', '-')}",
-        instruction=f"{path} reads lines of a name and a whole number from its standard input. It must print the "
-        f"{count} with the largest numbers, or all of them if there are fewer, the largest first, each after the word "
-        f"{words.second}; where numbers are equal, in the order of the alphabet. The order is wrong. Repair it.",
-        path=path,
-        given=source(WRONG[kind]),
-        right=source(RIGHT),
-        wrong={what: source(order) for what, order in WRONG.items()},
+        words,
+        TEXTS,
+        name=f"ordering-{kind}",
+        given=TEXTS["wrong"][kind],
+        right=TEXTS["right"],
+        wrong=TEXTS["wrong"],
         inputs=[*(scores(number) for number in words.shuffled(range(3))), few()],
         reference=reference,
+        count=count,
     )

@@ -1,50 +1,16 @@
 """Repair a reader of ``key = value`` lines which gets one thing of the format wrong."""
 
 from ..task import CodeTask
-from .words import Words, program_task
+from .base import Words, program_task, texts
 
-PROGRAM = '''
-"""Reads the settings of <first> as <second> writes them, and prints them for <third>."""
-
-import sys
-
-
-def parse(line):
-<body>
-
-
-for line in sys.stdin:
-    pair = parse(line.rstrip("\\n"))
-    if pair is not None:
-        print("<third>", pair[0], "is", repr(pair[1]))
-'''
-RIGHT = """
-    line = line.strip()
-    if not line or line.startswith("#"):
-        return None
-    key, _, value = line.partition("=")
-    value = value.strip()
-    if len(value) > 1 and value[0] == value[-1] == '"':
-        value = value[1:-1]
-    return key.strip().lower(), value
-"""
-SLIPS = {
-    "cut at a later equals sign": ('key, _, value = line.partition("=")', 'key, value = line.split("=")[:2]'),
-    "spaces kept": ("value = value.strip()", "value = value.rstrip()"),
-    "comments read": ('if not line or line.startswith("#"):', "if not line:"),
-    "empty lines read": ('if not line or line.startswith("#"):', 'if line.startswith("#"):'),
-    "quotes kept": ("value = value[1:-1]", "pass"),
-    "letters kept as they are": ("key.strip().lower()", "key.strip()"),
-    "comments anywhere": ("line = line.strip()", 'line = line.split("#")[0].strip()'),
-}
+TEXTS = texts("parsing")
+RIGHT = TEXTS["right"]
+WRONG = {what: RIGHT.replace(*slip) for what, slip in TEXTS["slips"].items()}
 
 
 def parsing(words: Words) -> CodeTask:
     """Return a task with the names and random choices of ``words``."""
-    kind, path = words.choice(tuple(SLIPS)), f"{words.first}.py"
-
-    def source(body: str) -> str:
-        return words.text(PROGRAM, body=body.strip("\n"))
+    kind = words.choice(tuple(WRONG))
 
     def settings(*, edges: bool) -> str:
         """Return lines that show every rule, in random order, and with ``edges`` each rule at its limits."""
@@ -95,16 +61,12 @@ def parsing(words: Words) -> CodeTask:
         return out
 
     return program_task(
-        name=f"parsing-{kind.replace(' ', '-')}",
-        instruction=f"{path} reads settings from its standard input, one `key = value` per line. It prints keys in "
-        "lowercase. Spaces around a line, a key and a value are ignored. The value is everything after the first "
-        "equals sign, and it may be empty. One pair of double quotes around a value is removed; spaces between the two "
-        "stay, and so does every other quote. Empty lines and lines that begin with # are skipped; a # anywhere else "
-        "stays. The program violates one of these rules. Repair it.",
-        path=path,
-        given=source(RIGHT.replace(*SLIPS[kind])),
-        right=source(RIGHT),
-        wrong={what: source(RIGHT.replace(*slip)) for what, slip in SLIPS.items()},
+        words,
+        TEXTS,
+        name=f"parsing-{kind}",
+        given=WRONG[kind],
+        right=RIGHT,
+        wrong=WRONG,
         inputs=[settings(edges=False), settings(edges=True), settings(edges=True)],
         reference=reference,
     )

@@ -4,37 +4,9 @@ from ....sandbox import Tree
 from ..checks.calls import CallCase
 from ..checks.file_checks import ProgramsEqual
 from ..task import Case, CodeTask
-from .words import Words
+from .base import Words, texts
 
-LIBRARY = '''
-"""The sum of <first>."""
-
-
-def <function>(values):
-    """The sum of the even ones, and <bonus>."""
-    return sum(value for value in values if value % 2 == 0) + <bonus>
-'''
-REPORT = '''
-"""The report of <second>."""
-
-from <first> import <function>
-
-
-def report(values):
-    return f"<second> {<function>(values)} of {len(values)}"
-'''
-MAIN = '''
-"""Read numbers; print the report, then the sum of their first half, for <third>."""
-
-import sys
-
-import <first>
-import report_<second>
-
-numbers = [int(word) for word in sys.stdin.read().split()]
-print(report_<second>.report(numbers))
-print("<third>", <first>.<function>(numbers[: len(numbers) // 2]))
-'''
+TEXTS = texts("rename")
 
 
 def rename(words: Words) -> CodeTask:
@@ -44,9 +16,12 @@ def rename(words: Words) -> CodeTask:
     old, new = f"{verb}_{first}", f"{other}_{third}"
 
     def files(in_library: str, in_report: str, in_main: str) -> dict[str, bytes]:
-        sources = {f"{first}.py": LIBRARY, f"report_{second}.py": REPORT, "main.py": MAIN}
+        sources = {f"{first}.py": "library", f"report_{second}.py": "report", "main.py": "main"}
         used = dict(zip(sources, (in_library, in_report, in_main), strict=True))
-        return {path: words.text(source, bonus=bonus, function=used[path]).encode() for path, source in sources.items()}
+        return {
+            path: words.text(TEXTS[source], bonus=bonus, function=used[path]).encode()
+            for path, source in sources.items()
+        }
 
     def total(values: list[int]) -> int:
         return sum(value for value in values if value % 2 == 0) + bonus
@@ -63,9 +38,7 @@ def rename(words: Words) -> CodeTask:
     lengths = (words.integer(6, 9), words.integer(2, 3), 1, 0)
     return CodeTask(
         name="rename",
-        instruction=f"Rename the function {old} of {first}.py to {new}, everywhere. The old name must be gone from all "
-        "files, and `python3 main.py` must go on working as it does. Change nothing else, and leave no other files: "
-        "apart from comments and layout, the programs must be as they were, with the new name.",
+        instruction=words.text(TEXTS["instruction"], old=old, new=new),
         workspace=Tree.of(files(old, old, old)),
         cases=(
             *(case([words.integer(-9, 99) for _ in range(length)]) for length in lengths),

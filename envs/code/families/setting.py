@@ -5,31 +5,9 @@ import json
 from ....sandbox import Tree
 from ..checks.file_checks import ConfigEquals
 from ..task import CodeTask
-from .words import Words
+from .base import Words, texts
 
-SHOW = r"""
-# Prints the ports of every service, as each of the files has them.
-import configparser
-import json
-import pathlib
-
-found = []
-for path in sorted(path for path in pathlib.Path("config").iterdir() if path.is_file()):
-    content = path.read_text()
-    if path.suffix == ".ini":
-        parser = configparser.ConfigParser()
-        parser.read_string(content)
-        found += [(path.name, name, section["port"]) for name, section in parser.items() if "port" in section]
-    elif path.suffix == ".json":
-        services = json.loads(content)["services"]
-        found += [(path.name, name, service["port"]) for name, service in services.items()]
-    else:
-        lines = [line for line in content.split("\n") if not line.startswith("#")]
-        pairs = [line.partition("=") for line in lines]
-        found += [(path.name, key[: -len("_PORT")].lower(), value) for key, _, value in pairs if key.endswith("_PORT")]
-for where, service, port in sorted(found):
-    print(where, service, port)
-"""
+TEXTS = texts("setting")
 SHOW_PATH = "show.py"
 
 
@@ -65,12 +43,10 @@ def setting(words: Words) -> CodeTask:
             right[path] = right[path].replace(old_text, new_text)
         return right
 
-    show = words.text(SHOW).encode()
     return CodeTask(
         name="setting",
-        instruction=f"The service {wanted} moves to port {new}. Change its port wherever the files in config/ set it, "
-        f"and leave every other service as it is. `python3 {SHOW_PATH}` prints all ports.",
-        workspace=Tree.of({**files(old, old, old), SHOW_PATH: show}),
+        instruction=words.text(TEXTS["instruction"], new=new),
+        workspace=Tree.of({**files(old, old, old), SHOW_PATH: TEXTS["show"].encode()}),
         file_checks=(ConfigEquals("config", tuple(sorted(named(files(new, new, new)).items()))),),
         protected=(SHOW_PATH,),
         solution=files(new, new, new),

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from turnwise.envs.code.families.words import NOUNS
+from turnwise.envs.code.families.base import NOUNS
 from turnwise.envs.code.task import Change, CodeTask
 
 EQUIVALENT = Path(__file__).parent / "equivalent_mutants.toml"

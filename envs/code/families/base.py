@@ -1,7 +1,10 @@
-"""Draw the choices and the names of an instance from one random stream, and write its source files."""
+"""The parts of every family: the draws and the names of an instance, its texts, and a task around a program."""
 
 import textwrap
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 from ....sandbox import Tree
 from ...draws import SeededDraws, held_out, words
@@ -32,45 +35,59 @@ class Words(SeededDraws):
         return held_out(" ".join(sorted((self.first, self.second, self.third))))
 
     def text(self, template: str, **values: object) -> str:
-        """Return a source file: the dedented template with each ``<key>`` and then each name replaced.
+        """Return a text of a family with each ``<key>`` and then each name replaced.
 
         ``<first>`` is the first name, and ``<First>`` the name with a capital.
         """
         names = {"first": self.first, "second": self.second, "third": self.third}
         titles = {key.title(): name.title() for key, name in names.items()}
-        out = textwrap.dedent(template).lstrip("\n")
         for key, value in (values | names | titles).items():
-            out = out.replace(f"<{key}>", str(value))
-        return out
+            template = template.replace(f"<{key}>", str(value))
+        return template
+
+
+def texts(family: str) -> dict[str, Any]:
+    """Return the instruction and the programs of a family, right and wrong ones, as its file has them."""
+    return tomllib.loads(Path(__file__).with_name(f"{family}.toml").read_text())
 
 
 def program_task(
+    words: Words,
+    family: Mapping[str, Any],
     *,
     name: str,
-    instruction: str,
-    path: str,
     given: str,
     right: str,
     wrong: Mapping[str, str],
     inputs: Sequence[str],
     reference: Callable[[str], str],
+    **values: object,
 ) -> CodeTask:
-    """Build a task in which ``python3 path`` must print the result of ``reference`` for any input.
+    """Build a task in which ``python3 <first>.py`` must print the result of ``reference`` for any input.
 
-    The instruction shows the first of ``inputs`` with its answer; the others are the hidden cases. Two wrong solutions
-    are added to ``wrong``: one that prints the answer of the example, and one that prints nothing.
+    The instruction shows the first of ``inputs`` with its answer; the others are the hidden cases. ``given``, ``right``
+    and each of ``wrong`` are what stands in the place of ``<body>`` in the program of the family, and ``values`` in the
+    other places. Two wrong solutions are added: one that prints the answer of the example, and one that prints nothing.
     """
+    path = f"{words.first}.py"
+
+    def program(body: str) -> dict[str, bytes]:
+        return {path: words.text(family["program"], body=body.strip("\n"), **values).encode()}
+
     example, *hidden = inputs
     by_heart = f"import sys\n\nsys.stdin.read()\nprint({reference(example).rstrip()!r})\n"
     shown = f"For example, from\n\n{_indented(example)}\nit must make\n\n{_indented(reference(example))}"
-    sources = {**wrong, "the example by heart": by_heart, "nothing printed": ""}
     return CodeTask(
-        name=name,
-        instruction=f"{instruction.strip()}\n\n{shown}",
-        workspace=Tree.of({path: given.encode()}),
+        name=name.replace(" ", "-"),
+        instruction=f"{words.text(family['instruction'], **values)}\n\n{shown}",
+        workspace=Tree.of(program(given)),
         cases=tuple(Case(("python3", path), reference(each).encode(), each.encode()) for each in hidden),
-        solution={path: right.encode()},
-        mutations={what: {path: source.encode()} for what, source in sources.items()},
+        solution=program(right),
+        mutations={
+            **{what: program(body) for what, body in wrong.items()},
+            "the example by heart": {path: by_heart.encode()},
+            "nothing printed": {path: b""},
+        },
     )
 
 
