@@ -28,41 +28,20 @@ PROPERTIES = {
     "water": ("water", "swim"),
     "yellow": ("yellow",),
 }
-THINGS = {
-    thing: frozenset(words(has))
-    for thing, has in {
-        "dog": "animal",
-        "cat": "animal",
-        "mouse": "animal",
-        "horse": "animal big",
-        "elephant": "animal big",
-        "camel": "animal big",
-        "owl": "animal wings",
-        "eagle": "animal wings",
-        "bat": "animal wings",
-        "whale": "animal big water",
-        "shark": "animal big water",
-        "goldfish": "animal water",
-        "crab": "animal water",
-        "canary": "animal wings yellow",
-        "apple": "food",
-        "onion": "food",
-        "bread": "food",
-        "banana": "food yellow",
-        "lemon": "food yellow",
-        "bike": "wheels",
-        "cart": "wheels",
-        "bus": "wheels big",
-        "truck": "wheels big",
-        "airplane": "wheels wings big",
-        "canoe": "water",
-        "ship": "water big",
-        "ferry": "water big",
-        "hammer": "",
-        "spoon": "",
-        "key": "",
-    }.items()
+THINGS = words("""
+    dog cat mouse horse elephant camel owl eagle bat whale shark goldfish crab canary apple onion bread banana lemon
+    bike cart bus truck airplane canoe ship ferry hammer spoon key
+""")
+HAVE = {
+    "animal": words("dog cat mouse horse elephant camel owl eagle bat whale shark goldfish crab canary"),
+    "food": words("apple onion bread banana lemon"),
+    "wings": words("owl eagle bat canary airplane"),
+    "wheels": words("bike cart bus truck airplane"),
+    "big": words("horse elephant camel whale shark bus truck airplane ship ferry"),
+    "water": words("whale shark goldfish crab canoe ship ferry"),
+    "yellow": words("canary banana lemon"),
 }
+"""The things that have each property."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +60,7 @@ class TwentyQuestions(Puzzle):
         Raises:
             NoInstance: the best questions do not find the thing within the turns.
         """
-        things = draws.sample(tuple(THINGS), SIZES[level - 1])
+        things = draws.sample(THINGS, SIZES[level - 1])
         puzzle = cls(things, draws.choice(things), things, level)
         if puzzle._turns_needed() > TURNS[level - 1]:
             raise NoInstance
@@ -115,7 +94,7 @@ class TwentyQuestions(Puzzle):
 
     def _properties(self) -> list[str]:
         """Return the properties that some things of the list have and others lack."""
-        return [name for name in PROPERTIES if 0 < sum(name in THINGS[each] for each in self.things) < len(self.things)]
+        return [name for name in PROPERTIES if 0 < sum(each in HAVE[name] for each in self.things) < len(self.things)]
 
     def turn(self, text: str) -> tuple[Self, Turn]:
         """Guess a thing, or answer a question about a property."""
@@ -128,8 +107,8 @@ class TwentyQuestions(Puzzle):
             case [name] if name in self.things:
                 return self._answered(f"No, not the {name}.", [each for each in self.left if each != name])
             case [name]:
-                has = name in THINGS[self.secret]
-                left = [each for each in self.left if (name in THINGS[each]) == has]
+                has = self.secret in HAVE[name]
+                left = [each for each in self.left if (each in HAVE[name]) == has]
                 return self._answered(f"{name.capitalize()}: {'yes' if has else 'no'}.", left)
         return self, Turn(f"Write only one word. {self._rules(shown=False)}", valid=False)
 
@@ -145,7 +124,7 @@ class TwentyQuestions(Puzzle):
         """Return the property that splits the things that are left most evenly; a thing if at most two are left."""
 
         def imbalance(name: str) -> int:
-            return abs(2 * sum(name in THINGS[each] for each in self.left) - len(self.left))
+            return abs(2 * sum(each in HAVE[name] for each in self.left) - len(self.left))
 
         best = min(self._properties(), key=imbalance, default="")
         if len(self.left) <= 2 or not best or imbalance(best) == len(self.left):

@@ -1,7 +1,7 @@
 """``turnwise/TwentyQuestions-v0``: guesses, questions and rewards."""
 
 import pytest
-from turnwise.envs.text.twenty_questions import PROPERTIES, THINGS, TwentyQuestions
+from turnwise.envs.text.twenty_questions import HAVE, PROPERTIES, THINGS, TwentyQuestions
 
 LIST = ("owl", "bus", "apple", "horse", "key")
 
@@ -42,4 +42,5 @@ def test_names_are_unambiguous() -> None:
     forms = [form for spelled in PROPERTIES.values() for form in spelled]
     assert len(set(forms)) == len(forms)
     assert not {*forms} & {name for thing in THINGS for name in (thing, f"{thing}s")}
-    assert set().union(*THINGS.values()) == set(PROPERTIES)
+    assert HAVE.keys() == PROPERTIES.keys()
+    assert {thing for things in HAVE.values() for thing in things} <= {*THINGS}
