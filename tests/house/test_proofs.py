@@ -13,8 +13,7 @@ from turnwise.tests.soak.proofs import COMMON
 from turnwise.trainer.algorithms.algorithm_set import SLOTS
 from turnwise.trainer.algorithms.component import Component
 from turnwise.trainer.algorithms.registry import component_class, component_name, component_names
-from turnwise.trainer.config.loading import load_config
-from turnwise.trainer.config.presets import FOLDER, preset_names
+from turnwise.trainer.config.loading import FOLDER, load_config, preset_names
 
 METRICS = (Path(__file__).resolve().parents[2] / "docs" / "guide" / "metrics.md").read_text()
 

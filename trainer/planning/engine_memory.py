@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from ...agents.engine.config import EngineConfig
-from .activations import FLOAT32
+from .learner_memory import FLOAT32
 from .model_shape import ModelShape
 
 ELEMENT_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}

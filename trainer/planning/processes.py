@@ -5,9 +5,8 @@ from dataclasses import dataclass
 
 from ..cluster.weight_link import weight_link
 from ..config.schema import RunConfig
-from .activations import FLOAT32
 from .engine_memory import EngineMemory
-from .learner_memory import LearnerMemory, largest_workload
+from .learner_memory import FLOAT32, LearnerMemory, largest_workload
 from .model_shape import ModelShape
 
 HOST = "memory"

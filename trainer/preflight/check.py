@@ -6,7 +6,7 @@ from pathlib import Path
 from ...errors import TurnwiseError
 from ...store.database import Database
 from ..config.schema import RunConfig
-from . import devices, environments, forgeable, memory, sight, store  # noqa: F401 - each registers its checks
+from . import environments, machine, store  # noqa: F401 - each registers its checks
 from . import model as _model  # noqa: F401
 from .refusal import CHECKS, Command, Refusal, Refused, Stage, Subject
 

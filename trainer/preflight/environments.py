@@ -1,16 +1,32 @@
-"""The refusals of environments that are unknown, lack an image, cannot be played, or have no words for a new model."""
+"""The refusals of environments.
+
+An environment is refused if it is unknown, lacks an image, has no words for a new model, cannot be played, has a first
+observation that the policy cannot read, or has rewards that an agent can forge.
+"""
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, suppress
 
+from ...agents.errors import ImagesUnsupported, too_long
+from ...agents.players.policy import refuse_images
+from ...agents.tokens.conversation import Conversation
+from ...agents.tokens.renderer import Renderer
+from ...agents.tokens.renderers import load_renderer
 from ...envs.base import TurnEnv
-from ...envs.errors import EnvError, UnknownEnvironment
+from ...envs.errors import EnvError, NotTrainable, UnknownEnvironment
 from ...envs.registry import spec
 from ...envs.runner.env_thread import EnvThread
 from ...envs.sandboxes import missing_images
+from ...store import queries
+from ...store.database import Database
 from ..config.sections import HELD_OUT_SEED, EnvironmentConfig
 from ..warmup.vocabulary import closed_vocabulary
-from .refusal import RUNS, Command, Cost, Refusal, Refused, Subject, refuses
+from .refusal import RUNS, Command, Cost, Refusal, Stage, Subject, refuses
+
+GROUPS_PER_READ = 1000
+CALLED = {"random": TurnEnv.valid_actions, "oracle": TurnEnv.oracle}
+"""The method of an environment that a policy without tokens calls."""
 
 
 def known(environments: Sequence[EnvironmentConfig]) -> list[EnvironmentConfig]:
@@ -52,31 +68,157 @@ def missing_vocabulary(subject: Subject) -> None:
         closed_vocabulary(environments)
 
 
+@asynccontextmanager
+async def _made(environment: EnvironmentConfig, timeout_s: float) -> AsyncIterator[EnvThread]:
+    """Make an environment for the ``async with`` block. Raises EnvError if it cannot be made."""
+    thread = EnvThread(environment.id, environment.options)
+    try:
+        await thread.make(timeout_s)
+        yield thread
+    finally:
+        await thread.close(timeout_s)
+
+
+def _each(
+    environments: Sequence[EnvironmentConfig], look: Callable[[EnvironmentConfig], Awaitable[Refusal | None]]
+) -> Iterator[Refusal]:
+    """Yield what ``look`` finds in the environments, at all of which it looks at once."""
+
+    async def found() -> list[Refusal | None]:
+        return await asyncio.gather(*map(look, environments))
+
+    yield from filter(None, asyncio.run(found()))
+
+
 @refuses("--policy", Cost.ENVIRONMENTS, Command.EVAL)
-def unplayable_environments(subject: Subject) -> None:
-    """Refuse an environment that cannot be made, or lacks the method that the policy calls."""
-    for one in known(subject.config.environments):
-        asyncio.run(_play(subject, one))
+def unplayable_environments(subject: Subject) -> Iterator[Refusal]:
+    """Refuse an environment that cannot be made, lacks the method that the policy calls, or has images for a server."""
+
+    async def play(environment: EnvironmentConfig) -> Refusal | None:
+        timeouts, policy = subject.config.rollout.timeouts, subject.policy
+        async with _made(environment, timeouts.reset_s) as thread:
+            if "://" in policy:  # a server, whose limit on tokens is not known here
+                with suppress(EnvError):
+                    return await _look(subject, environment, thread, None)
+            try:
+                if (called := CALLED.get(policy)) is not None:
+                    await thread.reset(HELD_OUT_SEED, "test", timeouts.reset_s)
+                    await thread.run(policy, lambda env: getattr(env, called.__name__)(), timeouts.step_s)
+            except EnvError as error:  # any other cause may be transient: the episodes record it
+                if isinstance(error.__cause__, NotImplementedError):
+                    reason = f"--policy {policy} cannot play {environment.id}: {error.__cause__}"
+                    return Refusal("--policy", reason)
+        return None
+
+    return _each(known(subject.config.environments), play)
 
 
-async def _play(subject: Subject, environment: EnvironmentConfig) -> None:
-    """Make an environment, and call the method of it that a policy without tokens calls.
+@refuses("environments", Cost.ENVIRONMENTS, Command.TRAIN, Command.FORK, Command.EVAL, stage=Stage.ACTORS)
+def unread_observations(subject: Subject) -> Iterator[Refusal]:
+    """Refuse environments whose first observation has an image, or does not fit the context of the model.
+
+    Checked while the actors start, because a reset may lease a sandbox from the run. An environment that fails here is
+    left to its episodes, which record the failure.
+    """
+    if subject.model is not None and subject.config.played_environments:
+        yield from _unread(subject, load_renderer(subject.model))
+
+
+def _unread(subject: Subject, renderer: Renderer | None) -> Iterator[Refusal]:
+    async def look(environment: EnvironmentConfig) -> Refusal | None:
+        try:
+            async with _made(environment, subject.config.rollout.reset_timeout_s) as thread:
+                return await _look(subject, environment, thread, renderer)
+        except EnvError:
+            return None
+
+    return _each(known(subject.config.played_environments), look)
+
+
+async def _look(
+    subject: Subject, environment: EnvironmentConfig, thread: EnvThread, renderer: Renderer | None
+) -> Refusal | None:
+    """Return why the first observation cannot be read; without a renderer, its tokens are not counted.
 
     Raises:
-        EnvError: the environment cannot be made.
-        Refused: it lacks the method. Any other failure may be transient: the episodes record it.
+        EnvError: the environment cannot be reset.
     """
-    timeouts, policy = subject.config.rollout.timeouts, subject.policy
-    thread = EnvThread(environment.id, environment.options)
-    await thread.make(timeouts.reset_s)
-    called = {"random": TurnEnv.valid_actions, "oracle": TurnEnv.oracle}.get(policy)
+    max_context = subject.config.max_context
+    split = "test" if subject.command is Command.EVAL else "train"
+    seen = await thread.reset(HELD_OUT_SEED, split, subject.config.rollout.reset_timeout_s)
     try:
-        if called is not None:
-            await thread.reset(HELD_OUT_SEED, "test", timeouts.reset_s)
-            await thread.run(policy, lambda env: getattr(env, called.__name__)(), timeouts.step_s)
-    except EnvError as error:
-        if isinstance(error.__cause__, NotImplementedError):
-            reason = f"--policy {policy} cannot play {environment.id}: {error.__cause__}"
-            raise Refused([Refusal("--policy", reason)]) from error
-    finally:
-        await thread.close(timeouts.step_s)
+        refuse_images(seen.images)
+    except ImagesUnsupported as error:
+        return Refusal("environments", f"{environment.id}: {error}")
+    if renderer is None:
+        return None
+    conversation = Conversation(renderer, thread.instructions)
+    conversation.observe(seen.text)
+    if (tokens := len(conversation.prompt())) < max_context:
+        return None
+    return Refusal(
+        "horizon.max_context",
+        f"{environment.id}: {too_long(tokens, max_context)}, so no episode would have a turn",
+        "raise `horizon.max_context`, or choose options of the environment with a shorter observation",
+    )
+
+
+@refuses("environments", Cost.ENVIRONMENTS, *RUNS)
+def forgeable_rewards(subject: Subject) -> Iterator[Refusal]:
+    """Make each environment once and call its ``check_trainable``.
+
+    A check that fails in any way refuses the environment, because the agent may be able to forge its rewards. An
+    environment that cannot be made is left to its episodes, which record the failure.
+
+    An offline run checks the environments that the groups of the other run were played in, as they are now, also with
+    other rewards (``offline.rewards``): a component may compute them from those of the environment.
+    """
+    timeout_s, stored = subject.config.rollout.reset_timeout_s, _stored(subject)
+
+    async def forgeable(environment: EnvironmentConfig) -> Refusal | None:
+        try:
+            async with _made(environment, timeout_s) as thread:
+                try:
+                    await thread.run("cannot be trained on", lambda env: env.check_trainable(), timeout_s)
+                except NotTrainable as error:
+                    return Refusal("environments", str(error))
+                except EnvError as error:
+                    return Refusal(
+                        "environments",
+                        f"{error}; its `check_trainable` must return before a run trains on it",
+                        "repair the environment or its tasks, or raise `rollout.reset_timeout_s` if the check needs "
+                        "more time",
+                    )
+        except EnvError as error:
+            if environment in stored:
+                _unchecked(subject, str(error))
+        return None
+
+    return _each([*known(subject.config.played_environments), *stored], forgeable)
+
+
+def _unchecked(subject: Subject, reason: str) -> None:
+    subject.note(f"not checked whether an agent can forge the rewards: {reason}")
+
+
+def _stored(subject: Subject) -> list[EnvironmentConfig]:
+    """Return the environments of the groups that an offline run trains on.
+
+    A store may hold imported episodes, so a module is imported only if the configuration names it.
+    """
+    source, database = subject.config.offline.run, subject.database
+    if source is None or database is None:
+        return []
+    played = {str((one.id, one.options)): one for one in _played(database, source)}.values()
+    foreign = {one.id for one in played if ":" in one.id} - {one.id for one in subject.config.environments}
+    for name in sorted(foreign):
+        _unchecked(subject, f"{name}: `environments` does not name it, so its module is not imported")
+    return [one for one in played if one.id not in foreign]
+
+
+def _played(database: Database, run: str) -> Iterator[EnvironmentConfig]:
+    with database.read() as conn:
+        names = [name for _, name in queries.scored_from(conn, run, 0)]
+        for start in range(0, len(names), GROUPS_PER_READ):
+            for group in queries.load_group_heads(conn, names[start : start + GROUPS_PER_READ]):
+                yield EnvironmentConfig(id=group.task.env_id, options=dict(group.task.options))

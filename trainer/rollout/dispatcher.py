@@ -26,8 +26,7 @@ from ..telemetry.events import Note
 from .admission import capacity
 from .circuit_breaker import RolloutCircuitBreaker
 from .group_player import play_group
-from .scorer import Scorer
-from .scoring import MIN_SURVIVORS, shape
+from .scoring import MIN_SURVIVORS, Scorer, shape
 from .suspended_episodes import Suspended, SuspendedEpisodes
 from .worker_pool import WorkerPool
 

@@ -23,8 +23,7 @@ from ...store.writing.client import StoreClient
 from ...store.writing.commit_queue import CommitQueue
 from ..algorithms.registry import component_name
 from ..algorithms.rewards.base import RewardShaper
-from .scorer import in_thread
-from .scoring import shape
+from .scoring import in_thread, shape
 
 MAX_CONCURRENT_GROUPS = 16
 """Groups that are scored at the same time by default."""

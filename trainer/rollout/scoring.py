@@ -1,12 +1,14 @@
-"""Score a closed group: shape its rewards, and decide whether it is trained on. Pure, except for the components.
+"""Score closed groups while rollouts and updates continue: shape their rewards, and decide which are trained on.
 
 Failed members are left out before a shaper or filter reads the group, so they affect the others only by their absence.
 """
 
-from collections.abc import Sequence
+import asyncio
+import threading
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite
-from typing import Any
+from typing import Any, TypeVar
 
 from ...errors import TurnwiseError
 from ...records import SCORED_STATUSES, Group, GroupState, ScoredGroup, Trajectory, failed_by_policy
@@ -15,6 +17,8 @@ from ..algorithms.filters.groups.base import GroupFilter
 from ..algorithms.groups import PerTurn, Shaped
 from ..algorithms.registry import component_name
 from ..algorithms.rewards.base import RewardShaper
+from ..context import RunContext
+from ..failpoints import failpoint
 
 MIN_SURVIVORS = 2
 """Scored members that a group needs for a comparison."""
@@ -117,3 +121,85 @@ def _few_scores(scores: Sequence[Rewards]) -> str:
     errors = [str(verdict["error"]) for one in missing for verdict in one.verdicts if "error" in verdict]
     kept = len(scores) - len(missing)
     return f"{kept} of {len(scores)} members got a score; {errors[-1] if errors else ''}".rstrip("; ")
+
+
+T = TypeVar("T")
+
+MAX_CONCURRENT_SCORINGS = 16
+"""Groups that are shaped at the same time; further groups wait."""
+
+
+class Scorer:
+    """Scores the closed groups of one run.
+
+    Each group is shaped and filtered in its own thread, because a judge may take seconds. The result is stored, and
+    then passed to the components, one group after the other: the order of the stored numbers is the order in which the
+    components observe the groups. No await lies between the commit and ``observe``, so a checkpoint holds both or
+    neither.
+    """
+
+    def __init__(self, context: RunContext, first_number: int) -> None:
+        """``first_number`` is above the number of every stored scoring of the run."""
+        self._algorithms = context.algorithms
+        self._store = context.store
+        self._timeout_s = context.config.rollout.group_timeout_s
+        self._next_number = first_number
+        self._slots = asyncio.Semaphore(MAX_CONCURRENT_SCORINGS)
+        self._order = asyncio.Lock()
+
+    async def score(self, group: str) -> tuple[GroupState, str]:
+        """Score a closed group, store the result, and return its state and the reason why it is not ready.
+
+        A scoring that takes longer than ``rollout.group_timeout_s`` fails the group.
+
+        Raises:
+            TurnwiseError: a reward shaper is broken, or the store does not answer.
+        """
+        async with self._slots:
+            scoring = await self._scoring(group)
+        async with self._order:
+            number, self._next_number = self._next_number, self._next_number + 1
+            await self._store.score_group(group, number, scoring.state, scoring.reason, scoring.rewards)
+            failpoint("group_scored")
+            self._algorithms.observe(number, scoring.scored)
+        return scoring.state, scoring.reason
+
+    async def _scoring(self, group: str) -> Scoring:
+        algorithms = self._algorithms
+        (loaded,) = await self._store.load([group], texts=algorithms.scoring_needs_texts)
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                return await in_thread(lambda: score(loaded, algorithms.rewards, algorithms.group_filters))
+        except TimeoutError:
+            return unscored(loaded, f"the rewards took longer than `rollout.group_timeout_s` = {self._timeout_s:g} s")
+
+
+async def in_thread(work: Callable[[], T]) -> T:
+    """Return the result of ``work``, run in a new daemon thread.
+
+    A cancelled caller leaves the thread behind, and the end of the process does not wait for it.
+    """
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[T] = loop.create_future()
+
+    def finish(result: T | None, error: BaseException | None) -> None:
+        if future.done():
+            return
+        if error is not None:
+            future.set_exception(error)
+        else:
+            future.set_result(result)  # type: ignore[arg-type]
+
+    def run() -> None:
+        result, error = None, None
+        try:
+            result = work()
+        except BaseException as failure:  # noqa: BLE001 - the caller raises it
+            error = failure
+        try:
+            loop.call_soon_threadsafe(finish, result, error)
+        except RuntimeError:
+            return  # The loop has ended; nobody waits.
+
+    threading.Thread(target=run, name="scoring", daemon=True).start()
+    return await future

@@ -11,8 +11,7 @@ from typing import Any
 from ...masking import without_secrets
 from ...store import queries
 from ..context import RunContext
-from ..evaluation.heldout import EvalResult
-from ..evaluation.intervals import newcombe
+from ..evaluation.heldout import EvalResult, newcombe
 from ..telemetry.metrics import finite
 
 INITIAL_EVALUATIONS = ("warmup", "untrained", "forked")

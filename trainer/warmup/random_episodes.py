@@ -27,9 +27,11 @@ from ...envs.tasks import env_key_of
 from ...errors import TurnwiseError
 from ..config.sections import EnvironmentConfig
 from ..learner.sft import SftExample
-from .examples import PlayEpisode
 
 LOG = logging.getLogger(__name__)
+
+PlayEpisode = Callable[[TurnEnv, int, Random, Callable[[], None]], SftExample]
+"""Play one episode: ``(environment, seed, rng, heartbeat)``. ``heartbeat`` is called before each environment call."""
 
 PREFETCH_EPISODES = 16
 """Episodes played before they are requested."""

@@ -1,21 +1,89 @@
 """Warm up the format of a new model: supervised training on random valid actions.
 
 The model learns the syntax of actions and which words occur together, but nothing about solving tasks. Observations are
-predicted too, with a small weight. Batches are small, because many small steps train better than few large ones.
+predicted too, with a small weight. Batches are small, because many small steps train better than few large ones. The
+target of an action token is the random policy's exact next-token distribution, not the one action it drew.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from functools import cache
 from itertools import islice
 from random import Random
 from time import monotonic
 
+from ...agents.tokens.conversation import Conversation
 from ...agents.tokens.renderer import Renderer
+from ...envs.base import TurnEnv, checked_actions
+from ...envs.errors import EnvironmentBroken
+from ...envs.runner.observations import instructions, split
 from ...records import Horizon
 from ..config.sections import EnvironmentConfig, SftWarmupConfig
 from ..learner.backends.base import LearnerBackend
 from ..learner.sft import SftExample
-from .examples import random_policy, resampled
-from .random_episodes import random_episodes
+from .random_episodes import PlayEpisode, random_episodes
+
+
+def random_policy(renderer: Renderer, max_turns: int) -> PlayEpisode:
+    """Return a function that plays an episode of at most ``max_turns`` turns with random valid actions.
+
+    It raises ``EnvironmentBroken`` on a valid action that the policy cannot write.
+    """
+
+    @cache
+    def encode(action: str) -> list[int]:
+        if not renderer.encoder.is_complete(action):
+            raise EnvironmentBroken(
+                f"the tokenizer has no token for a word of the valid action {action!r}, so no policy can take it; add "
+                "all words of actions to `vocabulary()`"
+            )
+        return renderer.encode_completion(action)
+
+    def play(env: TurnEnv, seed: int, rng: Random, heartbeat: Callable[[], None]) -> SftExample:
+        heartbeat()
+        observation, _ = env.reset(seed=seed, options={"split": "train"})
+        conversation = Conversation(renderer, instructions(env))
+        example = SftExample([], [])
+        for _ in range(max_turns):
+            message = conversation.observe(split(observation)[0])
+            example.ids += message.tokens
+            example.targets += [None] * len(message.tokens)
+            valid = checked_actions(env)
+            actions = [(encode(text), weight) for text, weight in valid]
+            chosen = rng.choices(range(len(valid)), [weight for _, weight in valid])[0]
+            ids = actions[chosen][0]
+            example.targets += [next_token(actions, ids[:depth]) for depth in range(len(ids))]
+            example.ids += ids
+            conversation.act(ids, [0.0] * len(ids), [0] * len(ids))
+            heartbeat()
+            observation, _, terminated, truncated, _ = env.step(valid[chosen][0])
+            if terminated or truncated:
+                break
+        return example
+
+    return play
+
+
+def next_token(actions: Sequence[tuple[Sequence[int], float]], prefix: Sequence[int]) -> dict[int, float]:
+    """Return the distribution of the token after ``prefix``, where whole actions are drawn by weight."""
+    mass: dict[int, float] = {}
+    depth = len(prefix)
+    for ids, weight in actions:
+        if len(ids) > depth and list(ids[:depth]) == list(prefix):
+            mass[ids[depth]] = mass.get(ids[depth], 0.0) + weight
+    total = sum(mass.values())
+    return {token: weight / total for token, weight in mass.items()}
+
+
+def resampled(source: Generator[SftExample], count: int, rng: Random) -> Iterator[SftExample]:
+    """Yield the first ``count`` examples of ``source``, then random ones of these without end; of none, nothing."""
+    kept = []
+    for one in islice(source, count):
+        kept.append(one)
+        yield one
+    source.close()
+    while kept:
+        yield rng.choice(kept)
+
 
 REPORT_INTERVAL_S = 15.0
 """Seconds between two reports of progress."""

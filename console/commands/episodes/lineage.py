@@ -17,7 +17,7 @@ from ...terminal.sanitize import one_line, sanitize
 if TYPE_CHECKING:
     from ....store.database import Database
     from ....store.queries.lineage import BatchMember, StoredUpdate, TrajectoryUse
-    from ....trainer.run.retraining.trained_tokens import TrainedStep
+    from ....trainer.run.retraining.stored_batch import TrainedStep
 
 app = typer.Typer(help="From updates to trajectories and tokens, and back.", no_args_is_help=True)
 
@@ -129,9 +129,7 @@ def _steps(database: "Database", found: "StoredUpdate", only: str | None) -> "di
     """Return the turns of each trajectory of the batch, or of the trajectory ``only``, with their trained tokens."""
     from ....store import queries
     from ....trainer.config.loading import parse_config
-    from ....trainer.run.retraining.stored_batch import load_members, stored_samples
-    from ....trainer.run.retraining.trained_tokens import trained_steps
-    from ....trainer.run.sampling_versions import sampling_versions
+    from ....trainer.run.retraining.stored_batch import load_members, sampling_versions, stored_samples, trained_steps
 
     with database.read() as conn:
         history = sampling_versions(conn, found.run)
@@ -242,7 +240,7 @@ def _line(values: dict[str, Any]) -> str:
 
 
 def _token_columns() -> list[str]:
-    from ....trainer.run.retraining.trained_tokens import TrainedToken
+    from ....trainer.run.retraining.stored_batch import TrainedToken
 
     return [field.name for field in fields(TrainedToken)]
 

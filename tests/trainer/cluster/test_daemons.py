@@ -10,8 +10,8 @@ import time
 import psutil
 import pytest
 from turnwise.tests.chaos.harness import survivors
-from turnwise.trainer.cluster import daemons
-from turnwise.trainer.cluster.daemons import DaemonProbe
+from turnwise.trainer.cluster import runtime as daemons
+from turnwise.trainer.cluster.runtime import DaemonProbe
 
 AGENTS = {"ray::DashboardAgent", "ray::RuntimeEnvAgent"}
 NOT_STARTED = ("dashboard.py", "log_monitor.py", "monitor.py")

@@ -10,8 +10,7 @@ from turnwise.errors import suggestion
 from turnwise.trainer.algorithms.algorithm_set import SLOTS
 from turnwise.trainer.algorithms.registry import component_names
 from turnwise.trainer.config.errors import ConfigError, fields_at
-from turnwise.trainer.config.loading import load_config, override, parse_config
-from turnwise.trainer.config.presets import FOLDER, preset_names
+from turnwise.trainer.config.loading import FOLDER, load_config, override, parse_config, preset_names
 from turnwise.trainer.config.schema import RunConfig
 from turnwise.trainer.config.sections import LoraConfig
 

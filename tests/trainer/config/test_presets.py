@@ -8,8 +8,7 @@ from turnwise.agents.tiny_model import new_model
 from turnwise.tests.trainer.learner.train_samples import VOCABULARY, train_samples
 from turnwise.trainer.algorithms.losses.decoupled_ppo import DecoupledPPO
 from turnwise.trainer.algorithms.losses.gspo import GSPO
-from turnwise.trainer.config.loading import parse_config
-from turnwise.trainer.config.presets import preset_names
+from turnwise.trainer.config.loading import parse_config, preset_names
 from turnwise.trainer.config.schema import RunConfig
 from turnwise.trainer.learner.backends.local import Learner
 

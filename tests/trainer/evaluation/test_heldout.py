@@ -7,8 +7,7 @@ import pytest
 from turnwise.rates import is_counted, success_rate
 from turnwise.records import Outcome, Status
 from turnwise.trainer.config.sections import HELD_OUT_SEED, EnvironmentConfig
-from turnwise.trainer.evaluation.heldout import held_out, labels, summarize
-from turnwise.trainer.evaluation.intervals import wilson
+from turnwise.trainer.evaluation.heldout import held_out, labels, summarize, wilson
 
 SITE, TINY = "turnwise/TextSite-v0", "turnwise/TinyWeb-v0"
 

@@ -5,7 +5,7 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from turnwise.trainer.evaluation.intervals import newcombe, wilson
+from turnwise.trainer.evaluation.heldout import newcombe, wilson
 
 
 @pytest.mark.parametrize(

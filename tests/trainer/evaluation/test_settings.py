@@ -16,8 +16,8 @@ from turnwise.tests.trainer.planning.planned_runs import model_folder
 from turnwise.trainer.config.loading import parse_config
 from turnwise.trainer.config.schema import RunConfig
 from turnwise.trainer.config.sections import EnvironmentConfig
-from turnwise.trainer.evaluation import settings as settings_module
-from turnwise.trainer.evaluation.settings import CACHED_CONTEXTS, session_config
+from turnwise.trainer.evaluation import policy as settings_module
+from turnwise.trainer.evaluation.policy import CACHED_CONTEXTS, session_config
 from turnwise.trainer.learner import checkpoint
 from turnwise.trainer.learner.backends.state_files import save_state
 from turnwise.trainer.planning.engine_memory import EngineMemory

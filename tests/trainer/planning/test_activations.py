@@ -9,7 +9,7 @@ from turnwise.trainer.algorithms.losses.base import Need
 from turnwise.trainer.learner.model import LOGITS_PER_CHUNK, packed_attention
 from turnwise.trainer.learner.model.token_scores import TokenScorer
 from turnwise.trainer.learner.packing import MicroBatch
-from turnwise.trainer.planning.activations import ComputeDtype, layer_bytes, logit_chunks, logits_bytes
+from turnwise.trainer.planning.learner_memory import ComputeDtype, layer_bytes, logit_chunks, logits_bytes
 from turnwise.trainer.planning.model_shape import ModelShape
 
 TOKENS = 2048

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from turnwise.trainer.preflight.memory import ERROR_MARGIN
+from turnwise.trainer.preflight.machine import ERROR_MARGIN
 
 PROGRAM = Path(__file__).resolve().parents[3] / "benchmarks" / "parts" / "learner_peak.py"
 

@@ -9,7 +9,7 @@ from turnwise.trainer.planning.machine import Machine, parse_size, this_machine
 from turnwise.trainer.planning.model_source import model_shape
 from turnwise.trainer.planning.plan import GPU_RESERVE, expected_flow, plan_run
 from turnwise.trainer.planning.remedies import find_remedies
-from turnwise.trainer.preflight import memory
+from turnwise.trainer.preflight import machine as memory
 
 from .planned_runs import model_folder, run_config, small_shape
 

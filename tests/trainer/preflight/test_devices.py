@@ -8,8 +8,8 @@ import pytest
 import torch
 from turnwise.errors import TurnwiseError
 from turnwise.tests.trainer.planning.planned_runs import run_config
-from turnwise.trainer.preflight import devices
-from turnwise.trainer.preflight.devices import engine_obstacle, missing_devices
+from turnwise.trainer.preflight import machine
+from turnwise.trainer.preflight.machine import engine_obstacle, missing_devices
 
 from .refusing import call
 
@@ -24,8 +24,8 @@ def gpus(monkeypatch: pytest.MonkeyPatch) -> Any:
     def found(count: int, build: str = "", gpu_build: str = "") -> None:
         monkeypatch.setattr(torch.cuda, "is_available", lambda: count > 0)
         monkeypatch.setattr(torch.cuda, "device_count", lambda: count)
-        monkeypatch.setattr(devices, "cpu_build", lambda: build)
-        monkeypatch.setattr(devices, "gpu_build", lambda: gpu_build)
+        monkeypatch.setattr(machine, "cpu_build", lambda: build)
+        monkeypatch.setattr(machine, "gpu_build", lambda: gpu_build)
 
     return found
 
@@ -129,13 +129,13 @@ def test_the_build_of_vllm_is_found_as_vllm_does(
             raise PackageNotFoundError(name)
         return packages[name]
 
-    monkeypatch.setattr(devices, "version", version)
-    assert re.findall(r"\((.*)\)", devices.cpu_build()) == [cpu][: bool(cpu)]
-    assert re.findall(r"\((.*)\)", devices.gpu_build()) == [gpu][: bool(gpu)]
+    monkeypatch.setattr(machine, "version", version)
+    assert re.findall(r"\((.*)\)", machine.cpu_build()) == [cpu][: bool(cpu)]
+    assert re.findall(r"\((.*)\)", machine.gpu_build()) == [gpu][: bool(gpu)]
 
 
 def test_the_obstacles_of_this_machine_are_found() -> None:
     if torch.cuda.device_count():
-        assert not devices._missing_gpus(1)
+        assert not machine._missing_gpus(1)
     else:
         assert torch.__version__ in engine_obstacle(1)

@@ -11,7 +11,7 @@ from turnwise.envs.errors import NotTrainable
 from turnwise.tests.envs.code.small_task import TOML, small_task
 from turnwise.tests.envs.faulty import FAULTY, HANG
 from turnwise.trainer.config.loading import parse_config
-from turnwise.trainer.preflight.forgeable import forgeable_rewards
+from turnwise.trainer.preflight.environments import forgeable_rewards
 from turnwise.trainer.preflight.refusal import Refused
 from turnwise.trainer.run.run import train
 

@@ -14,7 +14,7 @@ from turnwise.store.operations import OPERATIONS, Rewards
 from turnwise.tests.envs.code.small_task import TOML, small_task
 from turnwise.tests.store.making import call, group, play, sqlite_store, start
 from turnwise.trainer.config.loading import parse_config
-from turnwise.trainer.preflight.forgeable import forgeable_rewards
+from turnwise.trainer.preflight.environments import forgeable_rewards
 from turnwise.trainer.preflight.refusal import Refused
 from turnwise.trainer.run.run import train
 

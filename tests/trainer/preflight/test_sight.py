@@ -21,7 +21,7 @@ from turnwise.trainer.config.loading import parse_config
 from turnwise.trainer.config.schema import RunConfig
 from turnwise.trainer.config.sections import HELD_OUT_SEED, EnvironmentConfig
 from turnwise.trainer.evaluation.tasks import evaluate
-from turnwise.trainer.preflight import sight
+from turnwise.trainer.preflight import environments as checks
 from turnwise.trainer.preflight.refusal import Command, Refused, Subject, refuse
 from turnwise.trainer.run.run import train
 from turnwise.trainer.warmup.vocabulary import closed_vocabulary
@@ -57,7 +57,7 @@ def look(
     """Check the first observations for a policy that reads tokens, or for a server if there is no chat."""
     horizon = {"max_context": max_context, "max_tokens_per_turn": 1}
     config = RunConfig(name="r", environments=chosen, horizon=horizon, rollout={"reset_timeout_s": RESET_S})
-    refuse(list(sight._unread(Subject(config, command), chat)))
+    refuse(list(checks._unread(Subject(config, command), chat)))
 
 
 def test_an_environment_with_images_among_others_is_named() -> None:

@@ -22,7 +22,7 @@ from turnwise.trainer.algorithms.rewards.base import RewardShaper
 from turnwise.trainer.config.loading import parse_config
 from turnwise.trainer.config.schema import RunConfig
 from turnwise.trainer.rollout.dispatcher import Dispatcher
-from turnwise.trainer.rollout.scorer import Scorer
+from turnwise.trainer.rollout.scoring import Scorer
 from turnwise.trainer.run.preparation import observe_again
 
 pytestmark = pytest.mark.slow

@@ -7,7 +7,7 @@ import pytest
 from turnwise.agents.tiny_model import new_model
 from turnwise.agents.tokens.renderers import load_renderer
 from turnwise.envs import EnvironmentBroken, make
-from turnwise.trainer.warmup.examples import random_policy
+from turnwise.trainer.warmup.sft import random_policy
 
 
 def test_a_valid_action_outside_of_the_vocabulary_is_named(tmp_path: Path) -> None:

@@ -10,8 +10,13 @@ from turnwise.envs.base import TurnEnv
 from turnwise.tests.envs.faulty import FAULTY, HANG
 from turnwise.trainer.config.sections import EnvironmentConfig
 from turnwise.trainer.learner.sft import SftExample
-from turnwise.trainer.warmup.examples import PlayEpisode, resampled
-from turnwise.trainer.warmup.random_episodes import MAX_CONSECUTIVE_FAILURES, NoPlayableEnvironment, random_episodes
+from turnwise.trainer.warmup.random_episodes import (
+    MAX_CONSECUTIVE_FAILURES,
+    NoPlayableEnvironment,
+    PlayEpisode,
+    random_episodes,
+)
+from turnwise.trainer.warmup.sft import resampled
 
 SITE = EnvironmentConfig(id="turnwise/TextSite-v0")
 

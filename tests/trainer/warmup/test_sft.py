@@ -14,9 +14,8 @@ from turnwise.trainer.algorithms.proximal.recompute import Recompute
 from turnwise.trainer.config.sections import EnvironmentConfig, LearnerConfig, SftWarmupConfig
 from turnwise.trainer.learner.backends.local import Learner
 from turnwise.trainer.learner.sft import SftExample
-from turnwise.trainer.warmup.examples import next_token, random_policy, resampled
 from turnwise.trainer.warmup.random_episodes import random_episodes
-from turnwise.trainer.warmup.sft import warm_up
+from turnwise.trainer.warmup.sft import next_token, random_policy, resampled, warm_up
 
 SITE = [EnvironmentConfig(id="turnwise/TextSite-v0")]
 HORIZON = Horizon(8, 4, 64, 256)

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar, Literal
 
+from pydantic import Field
+
 from ....errors import TurnwiseError
 from ....records import Source
 from ..component import Component
@@ -164,3 +166,46 @@ class PolicyLoss(Component, ABC):
             metrics: this loss's metrics, reduced over the optimizer step.
         """
         return 1.0
+
+
+Aggregation = Literal["token_mean", "sequence_mean", "constant"]
+"""The denominator of a loss (``aggregate``)."""
+
+
+def aggregate(batch: TokenBatch, values: Tensor, mode: Aggregation, max_tokens: int | None) -> Tensor:
+    """Return this micro-batch's share of the loss: the weighted sum of ``values`` over one of three denominators.
+
+    A weight changes the sum and no denominator: a token with a lower weight adds nothing to the others.
+
+    * ``token_mean``: the trained tokens of the step, so that every token counts the same (DAPO, Yu et al. 2025,
+      arXiv:2503.14476).
+    * ``sequence_mean``: the trained tokens of the sequence, then the sequences of the step, so that every sequence
+      counts the same (GRPO, Shao et al. 2024, arXiv:2402.03300).
+    * ``constant``: ``max_tokens`` times the sequences of the step, so that the length of a sequence changes no
+      denominator (Dr. GRPO, Liu et al. 2025, arXiv:2503.20783, whose constant is the budget of tokens).
+
+    Args:
+        values: (tokens,).
+
+    Raises:
+        ValueError: ``constant`` without ``max_tokens``, which a run's configuration sets.
+    """
+    weighted = batch.weights * values
+    if mode == "token_mean":
+        return weighted.sum() / max(batch.totals.tokens, 1)
+    sequences = max(batch.totals.sequences, 1)
+    if mode == "sequence_mean":
+        return (weighted / batch.lengths[batch.sequence]).sum() / sequences
+    if max_tokens is None:
+        raise ValueError('`aggregation = "constant"` needs `max_tokens`')
+    return weighted.sum() / (max_tokens * sequences)
+
+
+class AggregatedLoss(PolicyLoss, ABC):
+    """A loss with one value per token, which ``aggregate`` sums up."""
+
+    aggregation: Aggregation = "token_mean"
+    """The denominator: ``token_mean``, ``sequence_mean`` (GRPO), or ``constant`` (Dr. GRPO)."""
+    max_tokens: int | None = Field(None, ge=1)
+    """The constant per sequence that ``aggregation = "constant"`` divides by. Default: the budget of an episode,
+    `horizon.max_tokens_per_episode`."""

@@ -11,24 +11,15 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import ClassVar
 
-from pydantic import Field
-
 from ....records import Source
-from ._aggregation import Aggregation, aggregate
-from .base import LossOutput, Metric, Need, PolicyLoss, TokenBatch
+from .base import AggregatedLoss, LossOutput, Metric, Need, TokenBatch, aggregate
 
 
-class BehaviorCloning(PolicyLoss):
+class BehaviorCloning(AggregatedLoss):
     """Negative log-likelihood of the actions of experts and patches; advantages are not read."""
 
     accepts: ClassVar[Collection[Source]] = frozenset({Source.EXPERT, Source.PATCH})
     requires: ClassVar[Collection[Source]] = frozenset({Source.EXPERT})
-
-    aggregation: Aggregation = "token_mean"
-    """The denominator: ``token_mean``, ``sequence_mean`` (GRPO), or ``constant`` (Dr. GRPO)."""
-    max_tokens: int | None = Field(None, ge=1)
-    """The constant per sequence that ``aggregation = "constant"`` divides by. Default: the budget of an episode,
-    `horizon.max_tokens_per_episode`."""
 
     @property
     def needs(self) -> frozenset[Need]:

@@ -5,25 +5,51 @@ and the *current* policy is being updated. The ratio current/proximal is clipped
 proximal/behavior, which is capped. The denominator counts the tokens before any rejection, so a rejected token never
 raises the weight of the others.
 
-Options change the parts that the papers of the field vary: the aggregation over tokens (``_aggregation``), an entropy
-bonus, and a penalty on the KL divergence from a reference policy (``_reference_kl``). The penalty is weighted by
-min(proximal/behavior, cap), since its estimators are those of tokens that the updated policy samples.
+Options change the parts that the papers of the field vary: the aggregation over tokens (``base.aggregate``), an entropy
+bonus, and a penalty on the KL divergence from a reference policy. The penalty is weighted by min(proximal/behavior,
+cap), since its estimators are those of tokens that the updated policy samples (Schulman 2020, "Approximating KL
+divergence"). With ``d = log current - log reference`` of a token that the current policy ``p`` sampled, and ``q`` the
+reference::
+
+    k1 = d                     unbiased; as a function it has no gradient in expectation
+    k2 = d^2 / 2               biased; its gradient, d * grad log p, is that of KL(p || q) in expectation
+    k3 = exp(-d) - 1 + d       unbiased and never negative; its gradient is that of KL(q || p), not of KL(p || q)
+
+So ``k1`` is a cost in the reward, ``k2`` and ``k3`` are terms of the loss. GRPO (Shao et al. 2024, equation 4) has
+``k3`` in the loss.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 
 from pydantic import Field
 
 from ....records import Source
-from ._aggregation import Aggregation, aggregate
-from ._reference_kl import KLEstimator, loss_penalty, reward_penalty
-from .base import LossOutput, Metric, Need, PolicyLoss, TokenBatch, k3
+from .base import AggregatedLoss, LossOutput, Metric, Need, TokenBatch, aggregate, k3
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+KLEstimator: TypeAlias = Literal["k1", "k2", "k3"]
+
+
+def reward_penalty(batch: TokenBatch, estimator: KLEstimator) -> Tensor | float:
+    """Return the part of the penalty that the advantage of a token is lowered by, without gradient. (tokens,)."""
+    return (batch.logprobs - batch.reference).detach() if estimator == "k1" else 0.0
+
+
+def loss_penalty(batch: TokenBatch, estimator: KLEstimator) -> Tensor | float:
+    """Return the part of the penalty that is added to the loss of a token, with gradient. Shape (tokens,)."""
+    difference = batch.logprobs - batch.reference
+    match estimator:
+        case "k1":
+            return 0.0
+        case "k2":
+            return difference.square() / 2
+        case "k3":
+            return k3(-difference)
 
 
 def clipped_surrogate(ratio: Tensor, advantages: Tensor, low: Tensor | float, high: Tensor | float) -> Tensor:
@@ -38,7 +64,7 @@ def importance_weight(proximal: Tensor, behavior: Tensor, cap: float, mode: Lite
     return weight.clamp(max=cap) if mode == "truncate" else weight * (weight <= cap)
 
 
-class DecoupledPPO(PolicyLoss):
+class DecoupledPPO(AggregatedLoss):
     """Clipped ratio current/proximal, weighted by proximal/behavior, with an optional entropy bonus."""
 
     accepts: ClassVar[Collection[Source]] = frozenset({Source.POLICY, Source.REPLAY})
@@ -58,11 +84,6 @@ class DecoupledPPO(PolicyLoss):
     kl_estimator: KLEstimator = "k2"
     """The estimate of that divergence per token: ``k1`` in the reward, ``k2`` or ``k3`` in the loss. ``k1`` and ``k2``
     have the gradient of KL(current || reference), ``k3`` (GRPO) that of KL(reference || current)."""
-    aggregation: Aggregation = "token_mean"
-    """The denominator: ``token_mean``, ``sequence_mean`` (GRPO), or ``constant`` (Dr. GRPO)."""
-    max_tokens: int | None = Field(None, ge=1)
-    """The constant per sequence that ``aggregation = "constant"`` divides by. Default: the budget of an episode,
-    `horizon.max_tokens_per_episode`."""
 
     @property
     def needs(self) -> frozenset[Need]:

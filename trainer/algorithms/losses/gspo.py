@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from ._aggregation import Aggregation
-from .base import TokenBatch
+from .base import Aggregation, TokenBatch
 from .decoupled_ppo import DecoupledPPO
 
 if TYPE_CHECKING:

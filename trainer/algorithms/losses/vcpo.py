@@ -22,8 +22,7 @@ from typing import TYPE_CHECKING, ClassVar
 from pydantic import Field
 
 from ....records import Source
-from ._aggregation import Aggregation, aggregate
-from .base import LossOutput, Metric, Need, PolicyLoss, TokenBatch
+from .base import AggregatedLoss, LossOutput, Metric, Need, TokenBatch, aggregate
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -42,7 +41,7 @@ def sequence_weights(batch: TokenBatch) -> Tensor:
     return sums.clamp(-MAX_LOG_WEIGHT, MAX_LOG_WEIGHT).exp()
 
 
-class VCPO(PolicyLoss):
+class VCPO(AggregatedLoss):
     """Truncated importance weights per sequence, and a learning rate scaled by the effective sample size."""
 
     accepts: ClassVar[Collection[Source]] = frozenset({Source.POLICY, Source.REPLAY})
@@ -51,11 +50,6 @@ class VCPO(PolicyLoss):
     """Cap of the importance weight of a sequence."""
     base_ess: float = Field(1.0, gt=0, le=1)
     """The effective sample size, as a share of the sequences, from which on the learning rate is not reduced."""
-    aggregation: Aggregation = "token_mean"
-    """The denominator: ``token_mean``, ``sequence_mean`` (GRPO), or ``constant`` (Dr. GRPO)."""
-    max_tokens: int | None = Field(None, ge=1)
-    """The constant per sequence that ``aggregation = "constant"`` divides by. Default: the budget of an episode,
-    `horizon.max_tokens_per_episode`."""
 
     @property
     def needs(self) -> frozenset[Need]:

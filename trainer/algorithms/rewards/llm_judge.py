@@ -11,9 +11,9 @@ none after the retries, counts as no score: the trajectory is left out of its gr
 import asyncio
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from pydantic import Field, PrivateAttr
 
@@ -22,8 +22,37 @@ from ....agents.players.chat_api.client import ChatApi
 from ....errors import TurnwiseError
 from ....records import Group, Trajectory
 from ..groups import PerTurn, Shaped
-from ._judge_client import JudgeClient
 from .base import RewardShaper
+
+T = TypeVar("T")
+
+
+class JudgeClient:
+    """A server and a bound on its concurrent requests, usable from any thread."""
+
+    def __init__(self, url: str, max_requests: int, api_key_env: str, timeout_s: float) -> None:
+        """Start the thread.
+
+        Raises:
+            TurnwiseError: the server cannot be used; see ``ChatApi``.
+        """
+        self.api = ChatApi(url, "`url` of the judge", timeout_s, api_key_env, max_requests)
+        self.slots = asyncio.Semaphore(max_requests)
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="judge", daemon=True)
+        self._thread.start()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run ``work`` on the loop and return its result; callable from any thread."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    def close(self) -> None:
+        """Close the connections and end the thread; no request may be in flight."""
+        self.run(self.api.close())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
 
 SCHEMA = {
     "type": "object",

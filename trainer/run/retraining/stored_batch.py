@@ -1,17 +1,19 @@
 """The batch of a stored update: its training samples, as the learner received them, and what it computed for them."""
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import nan
+from math import isnan, nan
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
+from sqlalchemy import Connection
 
 from ....agents.demonstrations import DemonstrationEncoder
 from ....errors import TurnwiseError
-from ....records import PolicyVersion, Sample, Source, Trajectory
+from ....records import NO_VERSION, PolicyVersion, Sample, Source, Trajectory
 from ....store import queries
 from ....store.database import Database
 from ....store.queries.lineage import BatchMember, StoredUpdate
@@ -167,3 +169,93 @@ def _altered(update: StoredUpdate, trajectory: str, why: str) -> TurnwiseError:
         f"update {update.update} of run `{update.run}`: the detail of trajectory {trajectory} does not fit the "
         f"trajectory, so one of them was altered: {why}"
     )
+
+
+UPDATE_OF_OTHER_RUN = -1
+"""Update number of the versions of the other run: before the first version of this run."""
+
+
+def sampling_versions(conn: Connection, run: str) -> dict[int, PolicyVersion]:
+    """Return the versions, by id, that sampled what ``run`` trains on, with the update numbers for the staleness.
+
+    The number of updates between the versions of two runs is not defined. For the staleness, a version of the other run
+    of an offline run is one from before the first version of this run.
+
+    Raises:
+        NotFound: the run is not in the store.
+    """
+    other = queries.find_run(conn, run).config.get("offline", {}).get("run")
+    if other is None:
+        return queries.versions(conn, run)
+    return {id: replace(one, update=UPDATE_OF_OTHER_RUN) for id, one in queries.versions(conn, other).items()}
+
+
+@dataclass(frozen=True, slots=True)
+class TrainedToken:
+    """One action token in a batch."""
+
+    id: int
+    source: str
+    sample: int
+    """Index of its sample in the batch."""
+    version: int | None
+    """Id of the version that sampled it; None if no version of the run did."""
+    staleness: int | None
+    """Updates between that version and the one that was updated."""
+    advantage: float
+    weight: float
+    """0 where the token was not trained on: it was too stale, or a filter left it out."""
+    sampled_logprob: float | None
+    """Log-probability when it was sampled."""
+    trained_logprob: float | None
+    """Log-probability in the update; None where not trained on."""
+    proximal_logprob: float | None
+    """Log-probability under the proximal policy; None where not trained on."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrainedStep:
+    """One turn of a trajectory, with its tokens in the batch."""
+
+    index: int
+    action: str
+    reward: float
+    """The environment's reward."""
+    tokens: Sequence[TrainedToken]
+
+
+def trained_steps(trajectory: Trajectory, samples: Sequence[StoredSample]) -> list[TrainedStep]:
+    """Return the turns of a trajectory with the tokens of its samples in a batch; other samples are left out."""
+    tokens: dict[int, list[TrainedToken]] = defaultdict(list)
+    for stored in samples:
+        if stored.train.sample.trajectory == trajectory.id:
+            for turn, token in _tokens(stored):
+                tokens[turn].append(token)
+    return [TrainedStep(step.index, step.action, step.reward, tokens[step.index]) for step in trajectory.steps]
+
+
+def _tokens(stored: StoredSample) -> list[tuple[int, TrainedToken]]:
+    """Return the action tokens of a sample, each with its turn."""
+    one, sample = stored.train, stored.train.sample
+    return [
+        (
+            int(sample.turns[place]),
+            TrainedToken(
+                id=int(sample.tokens[place]),
+                source=SOURCES[sample.sources[place]].value,
+                sample=stored.position,
+                version=None if sample.versions[place] == NO_VERSION else int(sample.versions[place]),
+                staleness=None if one.staleness[place] < 0 else int(one.staleness[place]),
+                advantage=float(one.advantages[place]),
+                weight=float(one.weights[place]),
+                sampled_logprob=_known(sample.logprobs[place]),
+                trained_logprob=_known(stored.logprobs[place]),
+                proximal_logprob=_known(stored.proximal[place]),
+            ),
+        )
+        for place in (sample.sources >= 0).nonzero()[0]
+    ]
+
+
+def _known(value: float) -> float | None:
+    return None if isnan(value) else float(value)

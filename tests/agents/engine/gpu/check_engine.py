@@ -35,7 +35,7 @@ def obstacle(device: str) -> str:
     """Return why no engine can be started on the device, or an empty string."""
     if missing := [name for name in ("vllm", "ray") if find_spec(name) is None]:
         return f"`{'` and `'.join(missing)}` cannot be imported"
-    from turnwise.trainer.preflight.devices import cpu_build, gpu_build
+    from turnwise.trainer.preflight.machine import cpu_build, gpu_build
 
     return gpu_build() if device == "cpu" else cpu_build()
 

@@ -4,8 +4,7 @@ import pytest
 import torch
 from turnwise.records import Source
 from turnwise.tests.trainer.algorithms.losses.token_batches import token_batch
-from turnwise.trainer.algorithms.losses._aggregation import Aggregation, aggregate
-from turnwise.trainer.algorithms.losses.base import SOURCES
+from turnwise.trainer.algorithms.losses.base import SOURCES, Aggregation, aggregate
 from turnwise.trainer.algorithms.losses.decoupled_ppo import DecoupledPPO
 
 VALUES = [8.0, 1.0, 2.0, 3.0]

@@ -8,9 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 from turnwise.tests.trainer.algorithms.losses.token_batches import token_batch
-from turnwise.trainer.algorithms.losses._reference_kl import KLEstimator
 from turnwise.trainer.algorithms.losses.base import Need, TokenBatch, k3
-from turnwise.trainer.algorithms.losses.decoupled_ppo import DecoupledPPO
+from turnwise.trainer.algorithms.losses.decoupled_ppo import DecoupledPPO, KLEstimator
 from turnwise.trainer.algorithms.losses.gspo import GSPO
 
 CURRENT, REFERENCE = [0.5, 0.2], [0.25, 0.4]

@@ -9,8 +9,7 @@ from turnwise.records import Sample, Source
 from turnwise.tests.trainer.algorithms.losses.token_batches import token_batch
 from turnwise.trainer.algorithms.filters.samples.negative_advantage_weight import NegativeAdvantageWeight
 from turnwise.trainer.algorithms.groups import TrainSample
-from turnwise.trainer.algorithms.losses._aggregation import Aggregation
-from turnwise.trainer.algorithms.losses.base import SOURCES, PolicyLoss
+from turnwise.trainer.algorithms.losses.base import SOURCES, Aggregation, PolicyLoss
 from turnwise.trainer.algorithms.losses.behavior_cloning import BehaviorCloning
 from turnwise.trainer.algorithms.losses.decoupled_ppo import DecoupledPPO
 from turnwise.trainer.algorithms.losses.gspo import GSPO
