@@ -25,7 +25,10 @@ T = TypeVar("T")
 
 
 class RunReader:
-    """Reads the surviving history of one run. A read is retried while the database is locked or away."""
+    """Reads the surviving history of one run: without the trajectories that a version sampled which a resume abandoned.
+
+    A read is retried while the database is locked or away.
+    """
 
     def __init__(
         self,
@@ -53,7 +56,7 @@ class RunReader:
 
         Args:
             task: only groups of the task with this id.
-            states: only groups in these states.
+            states: only groups in these states; by default ready, filtered, leased, consumed and expired.
             min_update: only groups that this update or a later one consumed.
         """
         return self.read(group_summaries, self._run, limit=limit, task_id=task, states=states, min_update=min_update)

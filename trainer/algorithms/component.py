@@ -16,6 +16,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from copy import deepcopy
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from pydantic import (
@@ -43,7 +44,7 @@ NAME_ERROR = "component_name"
 
 
 class Component(BaseModel):
-    """A method in a slot. Stateless unless it overrides ``state_dict`` or ``tensors``, and their counterparts."""
+    """A method in a slot. Stateless unless it sets ``remembered``, or overrides ``state_dict`` or ``tensors``."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
@@ -55,6 +56,9 @@ class Component(BaseModel):
     """Options that change how the component runs and not what it computes: a resumed run may change them."""
     needs_texts: ClassVar[bool] = False
     """Whether the component reads the texts of observations. Without it, they may be empty in the groups it gets."""
+    remembered: ClassVar[tuple[str, ...]] = ()
+    """The private attributes that are the state: JSON values. A component with other values overrides ``state_dict``
+    and ``load_state_dict``."""
 
     @classmethod
     def build(cls, choice: Mapping[str, Any]) -> Self:
@@ -105,11 +109,15 @@ class Component(BaseModel):
         return {}
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state, as JSON values; ``tensors`` returns the rest."""
-        return {}
+        """Return the state, as JSON values: copies of what ``remembered`` names; ``tensors`` returns the rest."""
+        return {name.removeprefix("_"): deepcopy(getattr(self, name)) for name in self.remembered}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore the state that ``state_dict`` returned."""
+        """Restore the state that ``state_dict`` returned; an attribute that it lacks gets its default."""
+        for name in self.remembered:
+            key, default = name.removeprefix("_"), self.__private_attributes__[name]
+            new = deepcopy(state[key]) if key in state else default.get_default(call_default_factory=True)
+            setattr(self, name, new)
 
     def tensors(self) -> dict[str, Tensor]:
         """Return the tensors of the state by name, without gradient. A checkpoint holds them in a file of tensors."""

@@ -11,11 +11,12 @@ import pytest
 from turnwise.errors import TurnwiseError
 from turnwise.records import GroupState, PolicyVersion, ScoredGroup, Source
 from turnwise.store import queries
+from turnwise.store.queries import RunReader
 from turnwise.tests.agents.players import Stage, group, on_stage, oracle, site
 from turnwise.tests.trainer.playing import FIRST, update_step
 from turnwise.trainer.algorithms.losses.base import LossOutput, PolicyLoss, TokenBatch
 from turnwise.trainer.algorithms.random_streams import Streams
-from turnwise.trainer.algorithms.replay.base import ReplayBuffer, StoreReader
+from turnwise.trainer.algorithms.replay.base import ReplayBuffer
 from turnwise.trainer.config.errors import ConfigError
 from turnwise.trainer.config.loading import parse_config
 from turnwise.trainer.learner.update import UpdateResult, UpdateStep
@@ -27,7 +28,7 @@ BATCH = {"groups_per_batch": 1, "max_concurrent_groups": 4, "max_staleness": 1}
 class Again(ReplayBuffer):
     """Adds every consumed group to the batch, outside the event loop."""
 
-    def mix(self, fresh: Sequence[ScoredGroup], reader: StoreReader, update: int, stream: Random) -> list[ScoredGroup]:
+    def mix(self, fresh: Sequence[ScoredGroup], reader: RunReader, update: int, stream: Random) -> list[ScoredGroup]:
         with pytest.raises(RuntimeError, match="no running event loop"):
             asyncio.get_running_loop()
         consumed = reader.groups(states={GroupState.CONSUMED}, limit=9)
@@ -37,14 +38,14 @@ class Again(ReplayBuffer):
 class Instead(ReplayBuffer):
     """Puts the consumed groups in place of the fresh ones."""
 
-    def mix(self, fresh: Sequence[ScoredGroup], reader: StoreReader, update: int, stream: Random) -> list[ScoredGroup]:
+    def mix(self, fresh: Sequence[ScoredGroup], reader: RunReader, update: int, stream: Random) -> list[ScoredGroup]:
         return reader.load([one.id for one in reader.groups(states={GroupState.CONSUMED}, limit=9)])
 
 
 class Fill(ReplayBuffer):
     """Puts the first member of the first group in place of the first member of every other group."""
 
-    def mix(self, fresh: Sequence[ScoredGroup], reader: StoreReader, update: int, stream: Random) -> list[ScoredGroup]:
+    def mix(self, fresh: Sequence[ScoredGroup], reader: RunReader, update: int, stream: Random) -> list[ScoredGroup]:
         (loaded, rewards), *_ = reader.load_trajectories([fresh[0].group.trajectories[0].id])
         return [fresh[0], *(filled(one, loaded, rewards) for one in fresh[1:])]
 
@@ -52,7 +53,7 @@ class Fill(ReplayBuffer):
 class Twice(ReplayBuffer):
     """Returns every fresh group twice."""
 
-    def mix(self, fresh: Sequence[ScoredGroup], reader: StoreReader, update: int, stream: Random) -> list[ScoredGroup]:
+    def mix(self, fresh: Sequence[ScoredGroup], reader: RunReader, update: int, stream: Random) -> list[ScoredGroup]:
         return [*fresh, *fresh]
 
 

@@ -1,6 +1,8 @@
-"""Returns per turn and per token, and their baselines, which several estimators share."""
+"""Returns per turn and per token, their baselines and scales, which several estimators share."""
 
 from collections.abc import Sequence
+from math import sqrt
+from statistics import fmean
 from typing import TypeAlias
 
 import numpy as np
@@ -8,6 +10,17 @@ from numpy.typing import NDArray
 
 Values: TypeAlias = NDArray[np.float64]
 """One number per token of a trajectory, (tokens,)."""
+EPSILON = 1e-6
+"""Added to a standard deviation before dividing by it."""
+
+
+def relative(values: Sequence[float], normalize_std: bool = True) -> list[float]:
+    """Return the values less their mean, divided by their standard deviation (population form) or by 1."""
+    if not values:
+        return []
+    mean = fmean(values)
+    scale = sqrt(fmean((value - mean) ** 2 for value in values)) + EPSILON if normalize_std else 1.0
+    return [(value - mean) / scale for value in values]
 
 
 def returns_to_go(rewards: Sequence[float], gamma: float = 1.0) -> list[float]:

@@ -11,18 +11,13 @@ A state that one turn only was in gives that turn a second term of 0.
 
 from collections import defaultdict
 from collections.abc import Sequence
-from math import sqrt
-from statistics import fmean
 
 from pydantic import Field, PrivateAttr
 
 from ....records import ScoredGroup
 from ..groups import Credit, PerTurn
-from ._returns import returns_to_go
+from ._returns import relative, returns_to_go
 from .base import GroupAdvantage
-
-EPSILON = 1e-6
-"""Added to a standard deviation before dividing by it."""
 
 
 class GiGPO(GroupAdvantage):
@@ -45,7 +40,7 @@ class GiGPO(GroupAdvantage):
 
     def of_group(self, scored: ScoredGroup) -> PerTurn:
         """Return one advantage per turn; a turn without a state key gets its episode's advantage."""
-        episodes = self._relative([sum(turns) for turns in scored.rewards])
+        episodes = relative([sum(turns) for turns in scored.rewards], self.normalize_std)
         to_go = [returns_to_go(turns, self.gamma) for turns in scored.rewards]
         advantages = [[own] * len(turns) for own, turns in zip(episodes, to_go, strict=True)]
         anchors: dict[str, list[tuple[int, int]]] = defaultdict(list)
@@ -54,7 +49,8 @@ class GiGPO(GroupAdvantage):
                 if step.state_key:
                     anchors[step.state_key].append((i, t))
         for turns in anchors.values():
-            for (i, t), own in zip(turns, self._relative([to_go[i][t] for i, t in turns]), strict=True):
+            compared = relative([to_go[i][t] for i, t in turns], self.normalize_std)
+            for (i, t), own in zip(turns, compared, strict=True):
                 advantages[i][t] += self.step_weight * own
         self._compared += sum(len(turns) for turns in anchors.values() if len(turns) > 1)
         self._turns += sum(map(len, to_go))
@@ -63,8 +59,3 @@ class GiGPO(GroupAdvantage):
     def metrics(self) -> dict[str, float]:
         """Return the share of turns in the last batch whose state another turn of the group shared."""
         return {"shared_state_fraction": self._compared / max(self._turns, 1)}
-
-    def _relative(self, values: Sequence[float]) -> list[float]:
-        mean = fmean(values) if values else 0.0
-        scale = sqrt(fmean((value - mean) ** 2 for value in values)) + EPSILON if values and self.normalize_std else 1.0
-        return [(value - mean) / scale for value in values]

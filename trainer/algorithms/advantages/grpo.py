@@ -1,14 +1,9 @@
 """GRPO's group-relative advantage (Shao et al. 2024, arXiv:2402.03300): one number per trajectory."""
 
-from math import sqrt
-from statistics import fmean
-
 from ....records import ScoredGroup
 from ..groups import PerTurn
+from ._returns import relative
 from .base import GroupAdvantage
-
-EPSILON = 1e-6
-"""Added to the standard deviation before dividing by it."""
 
 
 class GRPO(GroupAdvantage):
@@ -20,9 +15,5 @@ class GRPO(GroupAdvantage):
 
     def of_group(self, scored: ScoredGroup) -> PerTurn:
         """Return one advantage per turn, equal for all turns of a trajectory."""
-        returns = [sum(turns) for turns in scored.rewards]
-        baseline = fmean(returns) if returns else 0.0
-        scale = 1.0
-        if self.normalize_std and returns:
-            scale = sqrt(fmean((total - baseline) ** 2 for total in returns)) + EPSILON
-        return [[(total - baseline) / scale] * len(turns) for total, turns in zip(returns, scored.rewards, strict=True)]
+        own = relative([sum(turns) for turns in scored.rewards], self.normalize_std)
+        return [[value] * len(turns) for value, turns in zip(own, scored.rewards, strict=True)]

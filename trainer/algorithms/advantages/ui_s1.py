@@ -18,17 +18,13 @@ deviation of at most .3 are dropped: use a group filter.
 """
 
 from collections.abc import Collection, Sequence
-from math import sqrt
-from statistics import fmean
 
 from pydantic import Field
 
 from ....records import ScoredGroup, Source, Trajectory
 from ..groups import PerTurn, turn_of_messages
+from ._returns import relative
 from .base import GroupAdvantage
-
-EPSILON = 1e-6
-"""Added to a standard deviation before dividing by it."""
 
 WRONG_TURNS = "wrong_turns"
 """Key of ``Trajectory.extras`` with the turns of all mismatches, as ``turnwise/SemiOnline-v0`` reports them."""
@@ -51,11 +47,11 @@ class UIS1(GroupAdvantage):
             _returns(turns, mismatches(one), self.gamma)
             for turns, one in zip(rewards, scored.group.trajectories, strict=True)
         ]
-        flat = iter(_relative([reward for turns in rewards for reward in turns]))
+        flat = iter(relative([reward for turns in rewards for reward in turns]))
         advantages = [[self.episode_weight * next(flat) for _ in turns] for turns in rewards]
         for turn in range(max(map(len, rewards), default=0)):
             members = [i for i, turns in enumerate(rewards) if turn < len(turns)]
-            for i, own in zip(members, _relative([returns[i][turn] for i in members]), strict=True):
+            for i, own in zip(members, relative([returns[i][turn] for i in members]), strict=True):
                 advantages[i][turn] += self.step_weight * own
         return advantages
 
@@ -76,12 +72,3 @@ def _returns(rewards: Sequence[float], wrong: Collection[int], gamma: float) -> 
         total = 0.0 if turn in wrong else rewards[turn] + gamma * total
         out.append(rewards[turn] if turn in wrong else total)
     return out[::-1]
-
-
-def _relative(values: Sequence[float]) -> list[float]:
-    """Return the values in standard deviations (population form) from their mean."""
-    if not values:
-        return []
-    mean = fmean(values)
-    scale = sqrt(fmean((value - mean) ** 2 for value in values)) + EPSILON
-    return [(value - mean) / scale for value in values]

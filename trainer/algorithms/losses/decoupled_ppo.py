@@ -7,16 +7,7 @@ raises the weight of the others.
 
 Options change the parts that the papers of the field vary: the aggregation over tokens (``base.aggregate``), an entropy
 bonus, and a penalty on the KL divergence from a reference policy. The penalty is weighted by min(proximal/behavior,
-cap), since its estimators are those of tokens that the updated policy samples (Schulman 2020, "Approximating KL
-divergence"). With ``d = log current - log reference`` of a token that the current policy ``p`` sampled, and ``q`` the
-reference::
-
-    k1 = d                     unbiased; as a function it has no gradient in expectation
-    k2 = d^2 / 2               biased; its gradient, d * grad log p, is that of KL(p || q) in expectation
-    k3 = exp(-d) - 1 + d       unbiased and never negative; its gradient is that of KL(q || p), not of KL(p || q)
-
-So ``k1`` is a cost in the reward, ``k2`` and ``k3`` are terms of the loss. GRPO (Shao et al. 2024, equation 4) has
-``k3`` in the loss.
+cap), since its estimators are those of tokens that the updated policy samples.
 """
 
 from __future__ import annotations
@@ -33,6 +24,17 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 KLEstimator: TypeAlias = Literal["k1", "k2", "k3"]
+"""An estimator of the KL divergence from the reference policy on sampled tokens (Schulman 2020, "Approximating KL
+divergence"). With ``d = log current - log reference`` of a token that the current policy ``p`` sampled, and ``q`` the
+reference::
+
+    k1 = d                     unbiased; as a function it has no gradient in expectation
+    k2 = d^2 / 2               biased; its gradient, d * grad log p, is that of KL(p || q) in expectation
+    k3 = exp(-d) - 1 + d       unbiased and never negative; its gradient is that of KL(q || p), not of KL(p || q)
+
+So ``k1`` is a cost in the reward, ``k2`` and ``k3`` are terms of the loss. GRPO (Shao et al. 2024, equation 4) has
+``k3`` in the loss.
+"""
 
 
 def reward_penalty(batch: TokenBatch, estimator: KLEstimator) -> Tensor | float:

@@ -11,7 +11,7 @@ The average costs a second copy of the weights in memory and in every checkpoint
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import Field, PrivateAttr
 
@@ -26,6 +26,8 @@ class EWMA(ProximalPolicy):
 
     beta: float = Field(0.889, ge=0, lt=1)
     """Decay of the average per optimizer step; 0 is the policy before the present step."""
+
+    remembered: ClassVar[tuple[str, ...]] = ("_total",)
 
     _average: dict[str, Tensor] = PrivateAttr(default_factory=dict)
     _total: float = PrivateAttr(1.0)
@@ -47,14 +49,6 @@ class EWMA(ProximalPolicy):
         self._total = self.beta * self._total + 1
         for name, average in self._average.items():
             average.lerp_(weights[name].detach(), 1 / self._total)
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the sum of the decayed weights."""
-        return {"total": self._total}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore the sum of the decayed weights."""
-        self._total = state.get("total", 1.0)
 
     def tensors(self) -> dict[str, Tensor]:
         """Return the average by the names of the parameters; empty before the first update."""

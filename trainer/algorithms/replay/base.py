@@ -1,89 +1,21 @@
-"""The base class of replay buffers, and the reader of the store that they select from."""
+"""The base class of replay buffers, which select from the surviving history of a run."""
 
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from random import Random
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 from pydantic import Field
 
 from ....errors import TurnwiseError
-from ....records import GroupState, GroupSummary, ScoredGroup, Source, Trajectory
+from ....records import ScoredGroup, Source
+from ....store.queries import RunReader
 from ..component import Component
 from ..filters.groups.base import GroupFilter
 from ..losses.base import PolicyLoss
 from ..registry import component_name
-
-
-class StoreReader(Protocol):
-    """Blocking reads of the run's surviving history, and of demonstrations in the same store.
-
-    The surviving history leaves out the trajectories that a version sampled which a resume abandoned.
-    """
-
-    def groups(
-        self,
-        *,
-        limit: int,
-        task: str | None = None,
-        states: Collection[GroupState] = ...,
-        min_update: int | None = None,
-    ) -> list[GroupSummary]:
-        """Return at most ``limit`` scored training groups of the run, newest first, without their trajectories.
-
-        Args:
-            task: only groups of the task with this id.
-            states: only groups in these states; by default ready, filtered, leased, consumed and expired.
-            min_update: only groups that this update or a later one consumed.
-        """
-
-    def successes(self, task: str, *, min_return: float, limit: int) -> list[str]:
-        """Return the ids of the newest trajectories of a task that succeeded (``records.is_success``).
-
-        Without a verdict of the environment, the shaped return must be at least ``min_return``. The groups of these
-        trajectories may have any state that ``groups`` returns: trained on or not.
-        """
-
-    def demonstrations(
-        self,
-        *,
-        limit: int,
-        min_return: float = ...,
-        run: str | None = None,
-        environment: str | None = None,
-        task: str | None = None,
-    ) -> list[str]:
-        """Return the ids of the newest trajectories of source ``expert`` that completed and succeeded
-        (``records.is_success``), on tasks of the training split.
-
-        Args:
-            min_return: return of the environment from which an episode without a verdict is a success; by default
-                ``SUCCESS_RETURN``.
-            run: only trajectories of this run; by default, of any run in the store.
-            environment: only trajectories of the environment with this id.
-            task: only trajectories of the task with this id.
-        """
-
-    def load_demonstrations(self, trajectories: Sequence[str]) -> list[ScoredGroup]:
-        """Return the groups of these trajectories with no other members, their turns as messages of source ``expert``.
-
-        The actions are encoded by the tokenizer and the chat template of the run. Trajectories that are longer than the
-        context are left out.
-        """
-
-    def load(self, groups: Sequence[str]) -> list[ScoredGroup]:
-        """Return groups with tokens and shaped rewards, in the given order.
-
-        Groups that a resume abandoned, and those of other runs, are left out.
-        """
-
-    def load_trajectories(self, trajectories: Sequence[str]) -> list[tuple[Trajectory, Sequence[float]]]:
-        """Return trajectories with tokens, each with its shaped rewards per turn, in the given order.
-
-        Trajectories that a resume abandoned, and those of other runs, are left out.
-        """
 
 
 class ReplayBuffer(Component, ABC):
@@ -100,7 +32,7 @@ class ReplayBuffer(Component, ABC):
     """Staleness bound of replayed tokens, in updates; ``rollout.max_staleness`` bounds fresh ones."""
 
     @abstractmethod
-    def mix(self, fresh: Sequence[ScoredGroup], reader: StoreReader, update: int, stream: Random) -> list[ScoredGroup]:
+    def mix(self, fresh: Sequence[ScoredGroup], reader: RunReader, update: int, stream: Random) -> list[ScoredGroup]:
         """Return the groups of the batch: reused groups added to fresh ones or in place of them.
 
         Called once per batch in a worker thread, so a read of the store may block. A fresh group that is left out
@@ -113,9 +45,7 @@ class ReplayBuffer(Component, ABC):
             stream: the random stream of this slot.
         """
 
-    def batch(
-        self, fresh: Sequence[ScoredGroup], reader: StoreReader, update: int, stream: Random
-    ) -> list[ScoredGroup]:
+    def batch(self, fresh: Sequence[ScoredGroup], reader: RunReader, update: int, stream: Random) -> list[ScoredGroup]:
         """Return the groups of the batch, in which every reused trajectory of a policy has the source ``replay``.
 
         Raises:

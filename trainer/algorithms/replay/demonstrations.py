@@ -18,8 +18,9 @@ from pydantic import Field, PrivateAttr
 from ....envs.tasks import env_key
 from ....errors import TurnwiseError
 from ....records import SUCCESS_RETURN, ScoredGroup, Source
+from ....store.queries import RunReader
 from ..groups import successes
-from .base import ReplayBuffer, StoreReader
+from .base import ReplayBuffer
 
 
 class Demonstrations(ReplayBuffer):
@@ -44,7 +45,7 @@ class Demonstrations(ReplayBuffer):
     _loaded: dict[str, list[ScoredGroup]] = PrivateAttr(default_factory=dict)
     """Demonstrations by the id of their environment."""
 
-    def mix(self, fresh: Sequence[ScoredGroup], reader: StoreReader, update: int, stream: Random) -> list[ScoredGroup]:
+    def mix(self, fresh: Sequence[ScoredGroup], reader: RunReader, update: int, stream: Random) -> list[ScoredGroup]:
         """Return the fresh groups and random demonstrations.
 
         Raises:
@@ -84,7 +85,7 @@ class Demonstrations(ReplayBuffer):
         self._chosen = {name: list(ids) for name, ids in state.items()}
         self._loaded = {}
 
-    def _read(self, ids: Sequence[str], environments: Collection[str], reader: StoreReader) -> list[ScoredGroup]:
+    def _read(self, ids: Sequence[str], environments: Collection[str], reader: RunReader) -> list[ScoredGroup]:
         """Return the demonstrations of ``environments``, which include options, among the environments ``ids``."""
         for name in sorted({*ids, *self._chosen}):
             self._load(name, reader)
@@ -94,7 +95,7 @@ class Demonstrations(ReplayBuffer):
         for name in ids:
             del self._chosen[name], self._loaded[name]
 
-    def _load(self, environment: str, reader: StoreReader) -> None:
+    def _load(self, environment: str, reader: RunReader) -> None:
         """Load the demonstrations of an environment, with any options; choose them at the first time."""
         if environment in self._loaded:
             return

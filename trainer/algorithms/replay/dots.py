@@ -19,7 +19,8 @@ from random import Random
 from pydantic import Field, PrivateAttr
 
 from ....records import GroupState, GroupSummary, ScoredGroup
-from .base import ReplayBuffer, StoreReader
+from ....store.queries import RunReader
+from .base import ReplayBuffer
 
 MIN_RETURN_RANGE = 1e-6
 """Largest difference of the returns in a group that carries no signal."""
@@ -36,7 +37,7 @@ class Dots(ReplayBuffer):
     _eligible: int = PrivateAttr(0)
     _reused: int = PrivateAttr(0)
 
-    def mix(self, fresh: Sequence[ScoredGroup], reader: StoreReader, update: int, stream: Random) -> list[ScoredGroup]:
+    def mix(self, fresh: Sequence[ScoredGroup], reader: RunReader, update: int, stream: Random) -> list[ScoredGroup]:
         """Return the fresh groups, followed by groups of the buffer."""
         oldest = update - self.max_staleness
         # Update k trained a version that k - 1 updates or fewer had made.

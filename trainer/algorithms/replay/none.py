@@ -5,7 +5,8 @@ from random import Random
 from typing import ClassVar
 
 from ....records import ScoredGroup
-from .base import ReplayBuffer, StoreReader
+from ....store.queries import RunReader
+from .base import ReplayBuffer
 
 
 class NoReplay(ReplayBuffer):
@@ -13,6 +14,6 @@ class NoReplay(ReplayBuffer):
 
     passive: ClassVar[bool] = True
 
-    def mix(self, fresh: Sequence[ScoredGroup], reader: StoreReader, update: int, stream: Random) -> list[ScoredGroup]:
+    def mix(self, fresh: Sequence[ScoredGroup], reader: RunReader, update: int, stream: Random) -> list[ScoredGroup]:
         """Return the fresh groups."""
         return list(fresh)

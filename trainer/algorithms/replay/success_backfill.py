@@ -20,11 +20,12 @@ from random import Random
 from pydantic import Field, PrivateAttr
 
 from ....records import SUCCESS_RETURN, ScoredGroup, Trajectory
+from ....store.queries import RunReader
 from ..filters.groups.base import GroupFilter
 from ..filters.groups.zero_variance import ZeroVariance
 from ..groups import successes
 from ..losses.base import PolicyLoss
-from .base import ReplayBuffer, StoreReader
+from .base import ReplayBuffer
 
 _SEARCHED = 32
 """Newest successes of a task to look through for one that is not a branch; members of the batch come on top."""
@@ -41,7 +42,7 @@ class SuccessBackfill(ReplayBuffer):
     _filled: int = PrivateAttr(0)
     _left_out: int = PrivateAttr(0)
 
-    def mix(self, fresh: Sequence[ScoredGroup], reader: StoreReader, update: int, stream: Random) -> list[ScoredGroup]:
+    def mix(self, fresh: Sequence[ScoredGroup], reader: RunReader, update: int, stream: Random) -> list[ScoredGroup]:
         """Return the groups with different returns, after the back-fill."""
         self._filled = 0
         members = {member.id for one in fresh for member in one.group.trajectories}
@@ -50,7 +51,7 @@ class SuccessBackfill(ReplayBuffer):
         self._left_out = len(filled) - len(kept)
         return kept
 
-    def _fill(self, scored: ScoredGroup, reader: StoreReader, fresh: Collection[str]) -> ScoredGroup:
+    def _fill(self, scored: ScoredGroup, reader: RunReader, fresh: Collection[str]) -> ScoredGroup:
         """Return the group with an old success of its task in place of a member, or unchanged without one."""
         found = self._success(scored.group.task.id, reader, fresh)
         if found is None:
@@ -63,7 +64,7 @@ class SuccessBackfill(ReplayBuffer):
         return replace(scored, group=replace(scored.group, trajectories=tuple(members)), rewards=rewards)
 
     def _success(
-        self, task: str, reader: StoreReader, fresh: Collection[str]
+        self, task: str, reader: RunReader, fresh: Collection[str]
     ) -> tuple[Trajectory, Sequence[float]] | None:
         """Return the newest success of a task that is neither a branch nor among ``fresh``; None if there is none."""
         newest = reader.successes(task, min_return=self.min_return, limit=_SEARCHED + len(fresh))

@@ -13,10 +13,9 @@ group: it is closed, scored and filtered once. A group that never or always succ
 formulas with rounding and ``.5/N`` are those of the authors' code.
 """
 
-from collections.abc import Mapping
 from math import ceil, sqrt
 from statistics import fmean
-from typing import Any, Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field, PrivateAttr
 
@@ -41,6 +40,8 @@ class Dars(GroupSize):
     """Whether the advantage is divided by the group's standard deviation, as by ``advantage.normalize_std``."""
     min_return: float = SUCCESS_RETURN
     """Return from which a completed episode counts as a success if its environment gives no verdict."""
+
+    remembered: ClassVar[tuple[str, ...]] = ("_sizes",)
 
     _sizes: list[int] = PrivateAttr(default_factory=list)
     """Sizes of the latest groups, oldest first."""
@@ -69,11 +70,3 @@ class Dars(GroupSize):
     def metrics(self) -> dict[str, float]:
         """Return the mean size of the latest groups."""
         return {"mean_size": fmean(self._sizes)} if self._sizes else {}
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the sizes of the latest groups."""
-        return {"sizes": list(self._sizes)}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore the sizes."""
-        self._sizes = list(state.get("sizes", []))

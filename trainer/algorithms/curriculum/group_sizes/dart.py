@@ -9,9 +9,8 @@ The paper has ``N = 8``, with which ``9 / s - 7`` meets N at ``s = .6`` and is a
 ``N / 8``, which is ours, keeps both for every N.
 """
 
-from collections.abc import Mapping
 from math import floor
-from typing import Any
+from typing import ClassVar
 
 from pydantic import Field, PrivateAttr
 
@@ -35,6 +34,8 @@ class Dart(GroupSize):
     min_return: float = SUCCESS_RETURN
     """Return from which a completed episode counts as a success if its environment gives no verdict."""
 
+    remembered: ClassVar[tuple[str, ...]] = ("_latest",)
+
     _latest: dict[str, list[list[int]]] = PrivateAttr(default_factory=dict)
     """Task -> successes and members of its latest groups, oldest first."""
 
@@ -54,11 +55,3 @@ class Dart(GroupSize):
             groups = self._latest.setdefault(scored.group.task.id, [])
             groups.append([sum(found), len(found)])
             del groups[: -self.latest_groups]
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the successes and members of the latest groups by task."""
-        return {task: [list(one) for one in groups] for task, groups in self._latest.items()}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore the successes and members."""
-        self._latest = {task: [list(one) for one in groups] for task, groups in state.items()}

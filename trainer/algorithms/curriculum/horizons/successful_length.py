@@ -5,9 +5,8 @@ a group in which the limit ended more episodes than succeeded: an early success 
 one is seen within its limit.
 """
 
-from collections.abc import Mapping
 from math import ceil
-from typing import Any
+from typing import ClassVar
 
 from pydantic import Field, PrivateAttr
 
@@ -26,6 +25,8 @@ class SuccessfulLength(HorizonSchedule):
     """Factor of the longest successful length, and of a limit that grows."""
     min_return: float = SUCCESS_RETURN
     """Return from which a completed episode counts as a success if its environment gives no verdict."""
+
+    remembered: ClassVar[tuple[str, ...]] = ("_limits",)
 
     _limits: dict[str, int] = PrivateAttr(default_factory=dict)
     """Turns per episode of each task that was solved; a limit never falls."""
@@ -60,11 +61,3 @@ class SuccessfulLength(HorizonSchedule):
             limit = max(limit or 1, ceil(self.margin * max(lengths)))
         if limit is not None:
             self._limits[task] = min(self.max_turns, limit)
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the limits by task."""
-        return dict(self._limits)
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore the limits."""
-        self._limits = dict(state)

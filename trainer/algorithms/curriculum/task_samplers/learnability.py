@@ -6,9 +6,9 @@ A group whose members all earn the same carries no signal, whether all fail or a
 its weight times a running estimate of the share of its groups with different returns (variance-based curriculum).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from random import Random
-from typing import Any
+from typing import ClassVar
 
 from pydantic import Field, PrivateAttr
 
@@ -28,6 +28,8 @@ class Learnability(TaskSampler):
     min_weight: float = Field(0.15, gt=0, le=1)
     """Lower bound of an environment's learnability, so that every environment is still drawn."""
 
+    remembered: ClassVar[tuple[str, ...]] = ("_learnability",)
+
     _learnability: dict[str, float] = PrivateAttr(default_factory=dict)
 
     def propose(self, environments: Sequence[WeightedEnvironment], rng: Random) -> Task:
@@ -45,11 +47,3 @@ class Learnability(TaskSampler):
         key = env_key(scored.group.task)
         old = self._learnability.get(key, 1.0)
         self._learnability[key] = old + self.ema_rate * (differs - old)
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the estimates by environment."""
-        return dict(self._learnability)
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore the estimates."""
-        self._learnability = dict(state)

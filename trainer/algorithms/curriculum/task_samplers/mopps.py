@@ -8,10 +8,10 @@ rate ``s`` over ``n`` members, the posterior of its task moves, with the prior (
     beta  = lambda * beta  + (1 - lambda) * 1 + n * (1 - s)
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from random import Random
 from statistics import fmean
-from typing import Any
+from typing import ClassVar
 
 from pydantic import Field, PrivateAttr
 
@@ -35,6 +35,8 @@ class MoPPS(TaskSampler):
     """Success rate that is aimed at."""
     min_return: float = SUCCESS_RETURN
     """Return from which a completed episode counts as a success if its environment gives no verdict."""
+
+    remembered: ClassVar[tuple[str, ...]] = ("_posteriors",)
 
     _posteriors: dict[str, tuple[float, float]] = PrivateAttr(default_factory=dict)
 
@@ -75,11 +77,3 @@ class MoPPS(TaskSampler):
         """Return the number of tasks seen and the mean of their expected success rates."""
         rates = [alpha / (alpha + beta) for alpha, beta in self._posteriors.values()]
         return {"tasks": len(rates), "success_rate": fmean(rates)} if rates else {"tasks": 0}
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the posteriors by task."""
-        return {task: list(both) for task, both in self._posteriors.items()}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore the posteriors."""
-        self._posteriors = {task: (alpha, beta) for task, (alpha, beta) in state.items()}
