@@ -104,11 +104,6 @@ def _handlers() -> tuple[object, ...]:
     return tuple(found)
 
 
-def _timers() -> tuple[object, ...]:
-    """Return whether each timer runs, and how many have expired."""
-    return *(bool(signal.getitimer(one)[0]) for one in timers.TIMERS.values()), timers.expired.total()
-
-
 def _streams() -> tuple[object, ...]:
     """Return each stream, with the settings that ``reconfigure`` changes."""
     names = "closed", "encoding", "errors", "line_buffering"
@@ -122,11 +117,6 @@ def _file(descriptor: int) -> tuple[object, ...] | None:
         return found.st_dev, found.st_ino, os.get_blocking(descriptor)
     except OSError:
         return None
-
-
-def _cpus() -> tuple[object, ...]:
-    """Return the CPUs of this thread and of the main thread."""
-    return os.sched_getaffinity(0), os.sched_getaffinity(os.getpid())
 
 
 def _policy() -> type:
@@ -168,13 +158,18 @@ OBSERVED: dict[str, Callable[[], Any]] = {
     "the working directory": _folder,
     "the handlers of signals": _handlers,
     "the signal mask of its thread": lambda: frozenset(signal.pthread_sigmask(signal.SIG_BLOCK, ())),
-    "timers (`signal.setitimer`, `alarm`)": _timers,
+    "timers (`signal.setitimer`, `alarm`)": lambda: (
+        *(bool(signal.getitimer(one)[0]) for one in timers.TIMERS.values()),
+        timers.expired.total(),
+    ),
     "`sys.stdin`, `sys.stdout` or `sys.stderr`": _streams,
     "file descriptor 0, 1 or 2": lambda: (*map(_file, (0, 1, 2)), output.closed),
     "the umask": _umask,
     "limits (`resource.setrlimit`)": _limits,
     "the priority of the process": lambda: os.getpriority(os.PRIO_PROCESS, 0),
-    "the CPUs of the process (`os.sched_setaffinity`)": _cpus,
+    "the CPUs of the process (`os.sched_setaffinity`)": lambda: [
+        os.sched_getaffinity(each) for each in (0, os.getpid())
+    ],
     "the group or session of the process": lambda: (os.getpgrp(), os.getsid(0)),
     VARIABLES: lambda: dict(os.environ),
     "`sys.path`": lambda: tuple(sys.path),

@@ -8,29 +8,14 @@ from ...records import SPLITS
 from ..draws import draw_for
 from ..errors import NotTrainable
 from ..options import one_of
+from .families import boundary, command, container, formula, ordering, parsing, rename, setting, state
 from .families.base import Words
-from .families.boundary import boundary
-from .families.command import command
-from .families.container import container
-from .families.formula import formula
-from .families.ordering import ordering
-from .families.parsing import parsing
-from .families.rename import rename
-from .families.setting import setting
-from .families.state import state
 from .task import CodeTask
 from .task_folder import MANIFEST, BadTask, find, has_forgeable_tests, load
 
 FAMILIES: dict[str, Callable[[Words], CodeTask]] = {
-    "boundary": boundary,
-    "command": command,
-    "container": container,
-    "formula": formula,
-    "ordering": ordering,
-    "parsing": parsing,
-    "rename": rename,
-    "setting": setting,
-    "state": state,
+    family.__name__.rpartition(".")[2]: family.draw
+    for family in (boundary, command, container, formula, ordering, parsing, rename, setting, state)
 }
 MIX = "mix"
 

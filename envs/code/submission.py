@@ -65,10 +65,11 @@ def collect_submission(box: SandboxLease, pristine: Tree, until: float) -> Submi
 
 def _end_processes(box: SandboxLease, until: float) -> list[str]:
     nonce = secrets.token_hex(8).encode()
-    done = box.exec(["sh", "-c", HALT], timeout_s=left(until, HALT_TIMEOUT_S), stdin=nonce + b"\n")
-    while done.exit_code == NOT_STARTED and monotonic() < until - HALT_TIMEOUT_S:
-        # The processes of the agent use up the limit, or fill it again while they end.
+    while True:
         done = box.exec(["sh", "-c", HALT], timeout_s=left(until, HALT_TIMEOUT_S), stdin=nonce + b"\n")
+        # The processes of the agent use up the limit, or fill it again while they end.
+        if done.exit_code != NOT_STARTED or monotonic() >= until - HALT_TIMEOUT_S:
+            break
     if done.exit_code or not done.stdout.startswith(nonce):
         return ["left processes running that could not be ended"]
     names = left_running(done.stdout)

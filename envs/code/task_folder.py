@@ -131,13 +131,7 @@ def load(folder: Path) -> tuple[CodeTask, str]:
                 "sandbox gets nothing else: put a copy in its place"
             )
     try:
-        spec = SandboxSpec(
-            image=manifest.image,
-            memory_mib=limits.memory_mib,
-            cpus=limits.cpus,
-            pids=limits.pids,
-            disk_mib=limits.disk_mib,
-        )
+        spec = SandboxSpec(image=manifest.image, **limits.model_dump(exclude={"command_seconds", "case_seconds"}))
     except ValidationError as error:
         raise BadTask(f"{folder / MANIFEST}: limits: {error.errors()[0]['msg']}") from None
     cases = tuple(_case(folder, number, table) for number, table in enumerate(manifest.case))

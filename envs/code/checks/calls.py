@@ -16,7 +16,7 @@ from typing import Any
 
 from . import call_guest
 from .call_guest import encoded
-from .questions import Question, modules
+from .questions import Question, dotted, modules
 
 RELATIVE_TOLERANCE = 1e-9
 """Tolerance of the comparison of two floats, in units of the expected one."""
@@ -189,12 +189,9 @@ def _parsed(call: str) -> tuple[list[str], str]:
         kwargs = {keyword.arg: ast.literal_eval(keyword.value) for keyword in tree.keywords}
     except NOT_LITERAL:
         raise BadCall(shape) from None
-    names, function = list[str](), tree.func
-    while isinstance(function, ast.Attribute):
-        names.insert(0, function.attr)
-        function = function.value
-    if not isinstance(function, ast.Name) or not names or None in kwargs:
+    names = dotted(tree.func)
+    if len(names) < 2 or None in kwargs:
         raise BadCall(f"{shape}; the name of the function begins with its module")
-    if function.id in sys.stdlib_module_names:
-        raise BadCall(f"`call` is {call!r}, but Python's own module {function.id} hides the task's; rename the module")
-    return [function.id, *names], repr((args, kwargs))
+    if names[0] in sys.stdlib_module_names:
+        raise BadCall(f"`call` is {call!r}, but Python's own module {names[0]} hides the task's; rename the module")
+    return names, repr((args, kwargs))

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import TypeAlias
 
-from .questions import Files
+from ...draws import words
+from .questions import Files, dotted
 
 Path: TypeAlias = tuple[str, ...]
 """Names from a package down to a module, or to a name in it."""
@@ -30,14 +31,10 @@ class Tested:
 
     def is_call(self, node: ast.AST) -> bool:
         """Return whether an expression calls into a module that the solution changes."""
-        path: list[str] = []
-        node = node.func if isinstance(node, ast.Call) else ast.Constant(0)
-        while isinstance(node, ast.Attribute):
-            path.insert(0, node.attr)
-            node = node.value
-        if not isinstance(node, ast.Name) or node.id not in self.names:
+        first, *rest = dotted(node.func if isinstance(node, ast.Call) else node) or [""]
+        if not isinstance(node, ast.Call) or first not in self.names:
             return False
-        path = [*self.names[node.id], *path]
+        path = [*self.names[first], *rest]
         ends = range(len(path) if path[0] not in sys.stdlib_module_names else 0, 0, -1)
         found = (self.modules[name] for end in ends if (name := ".".join(path[:end])) in self.modules)
         return next(found, False)
@@ -123,14 +120,11 @@ def _names(node: ast.AST) -> set[str]:
     return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
 
 
-_CONVERSIONS = "str repr int float len bool list tuple set sorted abs round bytes"
-CONVERSIONS = frozenset(_CONVERSIONS.split())
+CONVERSIONS = words("str repr int float len bool list tuple set sorted abs round bytes")
 """Functions that return their argument in another form."""
-_OUTPUTS = "print pprint write writelines dump info"
-OUTPUTS = frozenset(_OUTPUTS.split())
+OUTPUTS = words("print pprint write writelines dump info")
 """Functions and methods that print."""
-_EQUALS = "__eq__ __ne__ __lt__ __le__ __gt__ __ge__ __contains__"
-EQUALS = frozenset(_EQUALS.split())
+EQUALS = words("__eq__ __ne__ __lt__ __le__ __gt__ __ge__ __contains__")
 IDENTITY = ast.Is | ast.IsNot
 ORDER = ast.Lt | ast.LtE | ast.Gt | ast.GtE
 BRANCH = ast.If | ast.IfExp | ast.While
@@ -154,16 +148,11 @@ def decision(places: Sequence[str], workspace: Files, solution: Files) -> str:
     if not solution or path not in workspace or path in solution:
         return ""
     content = workspace[path]
-    if _is_shell(path, content):
+    if path.endswith((".sh", ".bash")) or SHELL.match(content):
         line = _shell_line(content.decode(errors="replace"), solution)
     else:
         line = _python_line(content, path, workspace.keys() | solution.keys(), solution)
     return f"`{path}`, line {line}," if line else ""
-
-
-def _is_shell(path: str, content: bytes) -> bool:
-    """Return whether a file is a script of a shell."""
-    return path.endswith((".sh", ".bash")) or bool(SHELL.match(content))
 
 
 def _shell_line(script: str, tested: Collection[str]) -> int:

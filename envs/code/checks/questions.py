@@ -9,10 +9,10 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ...draws import words
 from .protected import is_protected
 
-_INTERPRETERS = "bash cat dash lua node perl php python python3 Rscript ruby sh"
-INTERPRETERS = frozenset(_INTERPRETERS.split())
+INTERPRETERS = words("bash cat dash lua node perl php python python3 Rscript ruby sh")
 """Commands that a case may start with: each runs the file that follows, or prints it."""
 SCRIPTS = (".bash", ".js", ".lua", ".php", ".pl", ".py", ".pyc", ".R", ".rb", ".sh", ".so")
 TESTS = re.compile(rb"\b(assert\w*|pytest|unittest|doctest|nosetests?)\b")
@@ -167,12 +167,16 @@ def _call(value: ast.expr | None, modules: set[str], functions: dict[str, list[s
         )
     except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
         return None
-    names, function = list[str](), value.func
-    while isinstance(function, ast.Attribute):
-        names.insert(0, function.attr)
-        function = function.value
-    if not isinstance(function, ast.Name):
-        return None
-    if names and function.id in modules:
-        return [function.id, *names], arguments
-    return (functions[function.id] + names, arguments) if function.id in functions else None
+    first, *names = dotted(value.func) or [""]
+    if names and first in modules:
+        return [first, *names], arguments
+    return (functions[first] + names, arguments) if first in functions else None
+
+
+def dotted(node: ast.AST) -> list[str]:
+    """Return the parts of a dotted name; none for another expression."""
+    names = list[str]()
+    while isinstance(node, ast.Attribute):
+        names.insert(0, node.attr)
+        node = node.value
+    return [node.id, *names] if isinstance(node, ast.Name) else []

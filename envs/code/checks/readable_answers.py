@@ -7,7 +7,7 @@ answer always at the same place needs no solution either: a program copies what 
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 
 WORD = re.compile(r"\d+|[^\W\d_]+")
 GAP_WORDS = 4
@@ -147,7 +147,7 @@ def _places(inputs: Inputs, answer: Words) -> Iterator[Hashable]:
     for name, text in inputs.items():
         lines = [tuple(words(line)) for line in text.split("\n")]
         every = tuple(word for line in lines for word in line)
-        for start in _starts(wanted, every):
+        for start in (start for start in range(len(every)) if every[start : start + size] == wanted):
             yield from ((name, "first", start, size), (name, "last", len(every) - start, size))
             yield from ((name, "after", word, size) for word in every[max(0, start - 1) : start])
         for number, line in enumerate(lines):
@@ -155,7 +155,3 @@ def _places(inputs: Inputs, answer: Words) -> Iterator[Hashable]:
                 yield from ((name, "line", number), (name, "line", number - len(lines)))
             elif line[-size:] == wanted:
                 yield (name, "end of line", line[-size - 1])
-
-
-def _starts(wanted: Words, text: Words) -> Iterable[int]:
-    return (start for start in range(len(text)) if text[start : start + len(wanted)] == wanted)

@@ -14,7 +14,7 @@ ANSWERS: dict[str, Callable[[list[int], int], int]] = {
 }
 
 
-def boundary(words: Words) -> CodeTask:
+def draw(words: Words) -> CodeTask:
     """Return a task with the names and random choices of ``words``."""
     kind = words.choice(tuple(ANSWERS))
     number, upper, formulas = words.integer(3, 7), words.second.upper(), TEXTS["kinds"][kind]

@@ -7,7 +7,7 @@ from .base import Words, texts
 TEXTS = texts("command")
 
 
-def command(words: Words) -> CodeTask:
+def draw(words: Words) -> CodeTask:
     """Return a task with the names and random choices of ``words``."""
     kind = words.choice(tuple(TEXTS["slips"]))
     data = f"data/{words.first} {words.second}.txt"

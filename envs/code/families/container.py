@@ -8,7 +8,7 @@ from .base import NOUNS, Words, program_task, texts
 TEXTS = texts("container")
 
 
-def container(words: Words) -> CodeTask:
+def draw(words: Words) -> CodeTask:
     """Return a task with the names and random choices of ``words``."""
     said, ends = TEXTS["said"], TEXTS["ends"]
     kind, end, size = words.choice(tuple(said)), words.choice(tuple(ends)), words.integer(3, 5)

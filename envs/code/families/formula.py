@@ -50,7 +50,7 @@ def _steps(size: int) -> tuple[Step, ...]:
     )
 
 
-def formula(words: Words) -> CodeTask:
+def draw(words: Words) -> CodeTask:
     """Return a task with the names and random choices of ``words``."""
     mark = words.choice(("-", "_", ".", "/", "+"))
     steps, inputs = _visible(words)

@@ -6,7 +6,7 @@ from .base import Words, program_task, texts
 TEXTS = texts("ordering")
 
 
-def ordering(words: Words) -> CodeTask:
+def draw(words: Words) -> CodeTask:
     """Return a task with the names and random choices of ``words``."""
     kind, count = words.choice(tuple(TEXTS["wrong"])), words.integer(4, 6)
 

@@ -8,7 +8,7 @@ RIGHT = TEXTS["right"]
 WRONG = {what: RIGHT.replace(*slip) for what, slip in TEXTS["slips"].items()}
 
 
-def parsing(words: Words) -> CodeTask:
+def draw(words: Words) -> CodeTask:
     """Return a task with the names and random choices of ``words``."""
     kind = words.choice(tuple(WRONG))
 

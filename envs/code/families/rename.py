@@ -9,7 +9,7 @@ from .base import Words, texts
 TEXTS = texts("rename")
 
 
-def rename(words: Words) -> CodeTask:
+def draw(words: Words) -> CodeTask:
     """Return a task with the names and random choices of ``words``."""
     first, second, third, bonus = words.first, words.second, words.third, words.integer(1, 9)
     verb, other = words.sample(("total", "amount", "balance", "count", "score"), 2)

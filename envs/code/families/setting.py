@@ -11,7 +11,7 @@ TEXTS = texts("setting")
 SHOW_PATH = "show.py"
 
 
-def setting(words: Words) -> CodeTask:
+def draw(words: Words) -> CodeTask:
     """Return a task with the names and random choices of ``words``."""
     old = words.integer(4000, 5999)
     new, other = old + words.integer(11, 99), old + words.integer(1001, 1999)

@@ -6,7 +6,7 @@ from .base import Words, program_task, texts
 TEXTS = texts("state")
 
 
-def state(words: Words) -> CodeTask:
+def draw(words: Words) -> CodeTask:
     """Return a task with the names and random choices of ``words``."""
     kind = words.choice(tuple(TEXTS["wrong"]))
 

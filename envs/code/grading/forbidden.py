@@ -13,12 +13,12 @@ from pathlib import PurePosixPath
 from ....sandbox import Entry, Kind, Tree
 from ....sandbox.sandbox import WORKSPACE
 from ....sandbox.transport.tree import parents
+from ...draws import words
 from ..checks.protected import is_protected
 from ..task import CodeTask, Files, changed
 
-_CONFIGURATION = "conftest.py pytest.ini .pytest.ini pytest.toml .pytest.toml sitecustomize.py usercustomize.py"
-CONFIGURATION = frozenset(_CONFIGURATION.split())
-SHELL = frozenset({".bashrc", ".bash_profile", ".bash_login", ".bash_aliases", ".profile", ".gitconfig", ".envrc"})
+CONFIGURATION = words("conftest.py pytest.ini .pytest.ini pytest.toml .pytest.toml sitecustomize.py usercustomize.py")
+SHELL = words(".bashrc .bash_profile .bash_login .bash_aliases .profile .gitconfig .envrc")
 SECTIONS = {
     "setup.cfg": (b"[tool:pytest]", b"[pytest]"),
     "tox.ini": (b"[pytest]",),
@@ -33,8 +33,9 @@ it. A TOML parser would be exact, but takes quadratic time for a key of many par
 MODULE_SUFFIXES = (".py", ".pyc", ".so")
 """Endings of the files that Python imports. An extension module may have a tag before its ending: ``x.abi3.so``."""
 MODULES = frozenset(sys.stdlib_module_names) | {"pytest", "_pytest", "pluggy", "iniconfig", "packaging", "py"}
-_COMMANDS = "sh bash dash env python python3 pytest py.test git make cat ls sed grep awk diff find sort head tail test"
-COMMANDS = frozenset(_COMMANDS.split())
+COMMANDS = words(
+    "sh bash dash env python python3 pytest py.test git make cat ls sed grep awk diff find sort head tail test"
+)
 CACHES = frozenset({"__pycache__", ".pytest_cache"})
 UNCHECKED = b"\x01\x00\x00\x00"
 """The flags of a `.pyc` file that runs without a check against its source."""
@@ -73,7 +74,8 @@ def sanitize(task: CodeTask, left: Files) -> SanitizedFiles:
             if path not in pristine.entries:
                 entries[path] = entry
         else:
-            if _odd(path):
+            # A path that does not look like itself: it is not text, or a name begins or ends with a blank.
+            if not path.isprintable() or any(name != name.strip() for name in path.split("/")):
                 tamper.append(f"odd name: {path}")
             reason = _protected(task, path) or _forbidden_entry(path, submitted, pristine, scripts, packages)
             if reason:
@@ -209,11 +211,6 @@ def _hides(path: str, scripts: frozenset[str]) -> bool:
 
 def _protected(task: CodeTask, path: str) -> str:
     return "protected" if is_protected(path, task.protected) else ""
-
-
-def _odd(path: str) -> bool:
-    """Return whether a path does not look like itself: it is not text, or a name begins or ends with a blank."""
-    return not path.isprintable() or any(name != name.strip() for name in path.split("/"))
 
 
 def _dropped(path: str, pristine: Tree) -> str:

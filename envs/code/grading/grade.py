@@ -103,16 +103,6 @@ class _CaseRun:
     timed_out: bool = False
 
 
-def _write_submission(box: SandboxLease, files: Tree, given: Files, run: _CaseRun, until: float) -> bool:
-    """Put the submission and the files of a case in place; return whether no submitted entry is in the way."""
-    try:
-        box.write_tree(".", with_case_files(files, given), timeout_s=left(until, FILE_TIMEOUT_S))
-    except FileError as error:
-        run.tamper.append(f"cannot be put in place: {error}"[:200])
-        return False
-    return True
-
-
 def with_case_files(files: Tree, given: Files) -> Tree:
     """Return a submission with the files of a case, in the folders to which links of the submission lead.
 
@@ -132,7 +122,10 @@ def _run_cases(box: SandboxLease, task: CodeTask, files: Tree, until: float) -> 
     for number, case in enumerate(task.cases):
         if number:
             box.reset(timeout_s=left(until, FILE_TIMEOUT_S))
-        if not _write_submission(box, files, case.files, run, until):
+        try:
+            box.write_tree(".", with_case_files(files, case.files), timeout_s=left(until, FILE_TIMEOUT_S))
+        except FileError as error:  # a submitted entry is in the way
+            run.tamper.append(f"cannot be put in place: {error}"[:200])
             break
         seconds = left(until, task.case_seconds)
         done = box.exec(case.argv, timeout_s=seconds, stdin=case.stdin, output_kib=OUTPUT_KIB)
@@ -145,11 +138,7 @@ def _run_cases(box: SandboxLease, task: CodeTask, files: Tree, until: float) -> 
         if seen := case.tampering(done.exit_code, done.stdout, done.stderr):
             run.tamper.append(seen)
         if number == len(run.passed):
-            run.tamper += _left_running(box, until)
+            # The processes that outlive the first case that fails.
+            names = left_running(box.exec(LIST, timeout_s=left(until, LIST_TIMEOUT_S)).stdout)
+            run.tamper += [f"left running in its grading: {names}"] if names else []
     return run
-
-
-def _left_running(box: SandboxLease, until: float) -> list[str]:
-    """Report the processes that outlive the first case that fails."""
-    names = left_running(box.exec(LIST, timeout_s=left(until, LIST_TIMEOUT_S)).stdout)
-    return [f"left running in its grading: {names}"] if names else []

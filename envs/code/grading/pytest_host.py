@@ -108,16 +108,6 @@ class Results:
     timed_out: bool = False
 
 
-def prepare_tests(task: CodeTask) -> None:
-    """Collect the tests of a task, so that a later ``run_tests`` needs one sandbox only.
-
-    Raises:
-        BrokenTests: the tests cannot be collected.
-        SandboxError: no sandbox can be leased, or its host is lost.
-    """
-    _expected(task)
-
-
 def run_tests(task: CodeTask, files: Tree, until: float) -> Results:
     """Run a task's hidden tests on files, until a monotonic time.
 
@@ -125,7 +115,7 @@ def run_tests(task: CodeTask, files: Tree, until: float) -> Results:
         BrokenTests: the tests cannot be collected.
         SandboxError: no sandbox can be leased, or its host is lost.
     """
-    expected = _expected(task)
+    expected = prepare_tests(task)
     found = in_fresh_sandbox(task.spec, TESTS, lambda box, end: _run(box, task, files, expected, end), until)
     return found or Results(0, len(expected), ("broke the sandbox its tests ran in",), timed_out=True)
 
@@ -165,13 +155,17 @@ def _run(box: SandboxLease, task: CodeTask, files: Tree, expected: frozenset[str
     return Results(0 if forged else len(passed & expected), len(expected), tuple(tamper))
 
 
-def _expected(task: CodeTask) -> frozenset[str]:
+def prepare_tests(task: CodeTask) -> frozenset[str]:
     """Return the ids of the tests, from the pristine workspace or, if its imports fail, with the solution applied.
+
+    They are collected once per task, so that a later ``run_tests`` needs one sandbox only.
 
     Raises:
         BrokenTests: no test was found, collection failed, or a test can give no verdict.
+        SandboxError: no sandbox can be leased, or its host is lost.
     """
-    key = _key(task)
+    trees = [sorted(tree.entries.items()) for tree in (task.tests, task.workspace, _solved(task))]
+    key = hashlib.sha256(repr([task.spec.image, trees]).encode()).hexdigest()
     with _known_lock:
         known = _known.get(key)
     if known is None:
@@ -196,11 +190,6 @@ def _expected(task: CodeTask) -> frozenset[str]:
             while len(_known) > MAX_CACHED_TASKS:
                 _known.popitem(last=False)
     return known
-
-
-def _key(task: CodeTask) -> str:
-    trees = [sorted(tree.entries.items()) for tree in (task.tests, task.workspace, _solved(task))]
-    return hashlib.sha256(repr([task.spec.image, trees]).encode()).hexdigest()
 
 
 def _solved(task: CodeTask) -> Tree:
