@@ -19,8 +19,10 @@ Reward: 1 for success, determined by the hidden case in a fresh sandbox; -.3 for
 for opening a faulty part and for each correct word put there; -.05 for an action that does not parse or apply.
 """
 
+import tomllib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from ...sandbox import SandboxError, SandboxLease, SandboxSpec, Tree
 from ..code.deadlines import end_of_step, left
@@ -57,35 +59,7 @@ that no two numbers or functions give the same result."""
 DECOYS = 1
 """Number of wrong words per field among the valid actions."""
 
-LIBRARY = b"""plus() { result=$(($1 + $2)); }
-minus() { result=$(($1 - $2)); }
-product() { result=$(($1 * $2)); }
-least() { if [ $1 -lt $2 ]; then result=$1; else result=$2; fi; }
-most() { if [ $1 -gt $2 ]; then result=$1; else result=$2; fi; }
-over() { result=$(($1 / $2)); }
-"""
-MAIN = b"""set -eu
-. ./lib
-while read -r name first second; do
-  . ./$name
-  $call 5 $value
-  small=$result
-  $call 100000 $value
-  if [ "$small $result" != "$first $second" ]; then
-    echo "$name fails"
-    exit 1
-  fi
-done < wanted
-echo pass
-"""
-JUDGE = """. ./lib
-for name; do
-  . ./$name
-  $call 7 $value
-  small=$result
-  $call 200000 $value
-  echo $small $result
-done"""
+PROGRAMS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text())
 SPEC = SandboxSpec(memory_mib=96, disk_mib=8, pids=32, inodes=512, read_mib=1, output_kib=16, trusted=True)
 """A small sandbox. It is trusted, because the actions run only harmless commands."""
 
@@ -160,13 +134,13 @@ def _code(family: str, asked: str, names: Sequence[str], given: dict[str, Part],
         return " ".join(str(OPERATIONS[part["call"]](one, int(part["value"]))) for one in inputs)
 
     wanted = "".join(f"{name} {answers(name, SHOWN)}\n" for name in names).encode()
-    fixed = {"lib": LIBRARY, "main": MAIN, "wanted": wanted}
+    fixed = {"lib": PROGRAMS["lib"].encode(), "main": PROGRAMS["main"].encode(), "wanted": wanted}
     hidden = "".join(f"{answers(name, HIDDEN)}\n" for name in names).encode()
     return CodeTask(
         name=f"tiny-{family}",
         instruction=asked,
         workspace=Tree.of({**fixed, **{name: content(given[name]) for name in names}}),
-        cases=(Case(("sh", "-c", JUDGE, "sh", *names), hidden),),
+        cases=(Case(("sh", "-c", PROGRAMS["judge"], "sh", *names), hidden),),
         protected=tuple(fixed),
         solution={name: content(right[name]) for name in names if given[name] != right[name]},
         spec=SPEC,
@@ -174,14 +148,6 @@ def _code(family: str, asked: str, names: Sequence[str], given: dict[str, Part],
 
 
 COMMAND_SECONDS = 10.0
-SHOW = 'while read -r line; do echo "$line"; done < "$1"'
-PUT = """. "./$1"
-case $2 in call) call=$3 ;; value) value=$3 ;; esac
-say() { printf 'call=%s\\nvalue=%s\\n' "$call" "$value"; }
-say > "$1"
-say"""
-"""Shell built-ins only: another process would double the time of a turn."""
-
 _WORDS = {"call": frozenset(CALLS), "value": frozenset(VALUES)}
 
 
@@ -257,13 +223,13 @@ class TinyCodeEnv(TinyEnv[Repair], WorkspaceEnv[Repair]):
         return Turn(view)
 
     def _look(self, box: SandboxLease, name: str) -> Turn:
-        output = _output(box, ["sh", "-c", SHOW, "sh", name])
+        output = _output(box, ["sh", "-c", PROGRAMS["show"], "sh", name])
         steps = [f"found {name}"] if name in self.episode.task.faults else []
         return self._show(replace(self.episode, open=name, left=FIELDS), output, "file", steps)
 
     def _put(self, box: SandboxLease, name: str, word: str) -> Turn:
         repair = self.episode
-        output = _output(box, ["sh", "-c", PUT, "sh", repair.open, name, word])
+        output = _output(box, ["sh", "-c", PROGRAMS["put"], "sh", repair.open, name, word])
         right = repair.task.faults.get(repair.open, {}).get(name) == word
         after = replace(repair, left=tuple(each for each in repair.left if each != name))
         return self._show(after, output, "changed", [f"{name} of {repair.open}"] if right else [])
