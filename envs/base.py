@@ -274,8 +274,8 @@ class Adapted(TurnEnv):
                 return one if hasattr(one, name) else None
             if _defines(one, name):
                 return one
-            if (name in ABOUT_ACTIONS and _changes_actions(one)) or (
-                name in ABOUT_OBSERVATIONS and _changes_observations(one)
+            if (name in ABOUT_ACTIONS and _changes(one, "action_space", gymnasium.ActionWrapper)) or (
+                name in ABOUT_OBSERVATIONS and _changes(one, "observation_space", gymnasium.ObservationWrapper)
             ):
                 if name == "normalize" or not overrides(self.core, name):
                     return None
@@ -368,16 +368,6 @@ def _defines(wrapper: gymnasium.Wrapper[Any, Any, Any, Any] | gymnasium.Env[Any,
     return name in vars(wrapper) or any(name in vars(each) for each in type(wrapper).__mro__)
 
 
-def _changes_actions(wrapper: gymnasium.Env[Any, Any]) -> bool:
-    return isinstance(wrapper, gymnasium.ActionWrapper) or _own_space(wrapper, "action_space")
-
-
-def _changes_observations(wrapper: gymnasium.Env[Any, Any]) -> bool:
-    return isinstance(wrapper, gymnasium.ObservationWrapper) or _own_space(wrapper, "observation_space")
-
-
-def _own_space(wrapper: gymnasium.Env[Any, Any], name: str) -> bool:
-    """Return whether a wrapper declares another space than the environment inside it, which may have none."""
-    return isinstance(wrapper, gymnasium.Wrapper) and getattr(wrapper, name, None) is not getattr(
-        wrapper.env, name, None
-    )
+def _changes(wrapper: Any, space: str, kind: type) -> bool:
+    """Return whether a wrapper is of a kind that changes a space's values, or has another space than the one inside."""
+    return isinstance(wrapper, kind) or getattr(wrapper, space, None) is not getattr(wrapper.env, space, None)

@@ -50,11 +50,15 @@ class StepResult:
     """``info["patch"]``: the action that the environment applied instead of the agent's; None if it applied that."""
 
 
+def _checked(name: str, value: Any, kinds: type | tuple[type, ...], noun: str) -> Any:
+    if not isinstance(value, kinds):
+        raise EnvironmentBroken(f"{name} is {type(value).__name__}, not {noun}")
+    return value
+
+
 def _number(name: str, value: Any) -> float:
-    if not isinstance(value, _NUMBERS):
-        raise EnvironmentBroken(f"{name} is {type(value).__name__}, not a number")
     try:
-        number = float(value)
+        number = float(_checked(name, value, _NUMBERS, "a number"))
     except OverflowError:
         number = math.inf
     if not math.isfinite(number):
@@ -63,31 +67,24 @@ def _number(name: str, value: Any) -> float:
 
 
 def _flag(name: str, value: Any) -> bool:
-    if not isinstance(value, _FLAGS):
-        raise EnvironmentBroken(f"{name} is {type(value).__name__}, not bool")
-    return bool(value)
+    return bool(_checked(name, value, _FLAGS, "bool"))
 
 
 def _result(
     env: TurnEnv, observation: Any, reward: float, terminated: bool, truncated: bool, info: Any, ms: float
 ) -> StepResult:
     text, image = parts(observation)
-    if not isinstance(info, dict):
-        raise EnvironmentBroken(f"info is {type(info).__name__}, not dict")
-    error = info.get("env_error")
+    error = _checked("info", info, dict, "dict").get("env_error")
     if error is not None:
         raise EnvironmentFailed(f"the environment reports: {error}")
-    key = info.get("state_key", "")
-    if not isinstance(key, str):
-        raise EnvironmentBroken(f"info['state_key'] is {type(key).__name__}, not str")
+    key = _checked("info['state_key']", info.get("state_key", ""), str, "str")
     _bound("info['state_key'] is", len(key), "characters")
-    success = info.get("success")
-    addends = info.get("reward_parts") or {}
-    if not isinstance(addends, dict):
-        raise EnvironmentBroken(f"info['reward_parts'] is {type(addends).__name__}, not dict")
+    success, patch = info.get("success"), info.get("patch")
+    addends = _checked("info['reward_parts']", info.get("reward_parts") or {}, dict, "dict")
     _bound(
         "the names in info['reward_parts'] are", len(json.dumps([str(name) for name in addends])), "characters of JSON"
     )
+    _bound("info['patch'] is", len(_checked("info['patch']", "" if patch is None else patch, str, "str")), "characters")
     return StepResult(
         text=text,
         images=() if image is None else (png(image),),
@@ -101,22 +98,14 @@ def _result(
         reward_parts={str(name): _number(f"info['reward_parts'][{name!r}]", value) for name, value in addends.items()},
         extras=_extras(info.get("extras")),
         ms=ms,
-        patch=_patch(info.get("patch")),
+        patch=patch,
     )
-
-
-def _patch(patch: Any) -> str | None:
-    if patch is not None and not isinstance(patch, str):
-        raise EnvironmentBroken(f"info['patch'] is {type(patch).__name__}, not str")
-    _bound("info['patch'] is", len(patch or ""), "characters")
-    return patch
 
 
 def _extras(extras: Any) -> dict[str, Any]:
     if extras is None:
         return {}
-    if not isinstance(extras, dict):
-        raise EnvironmentBroken(f"info['extras'] is {type(extras).__name__}, not dict")
+    _checked("info['extras']", extras, dict, "dict")
     try:
         written = json.dumps(extras, allow_nan=False)
     except (TypeError, ValueError) as error:
