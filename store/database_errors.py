@@ -1,7 +1,8 @@
 """Classify the errors of a database, retry the transient ones, and find a file or folder that is gone.
 
-A full disk becomes StoreFull, a transient error StoreUnavailable; anything else is a bug and keeps its type. Every
-SQLSTATE and message that counts as transient is listed here and nowhere else.
+A full disk becomes StoreFull, a transient error StoreUnavailable, another error of the whole database StoreUnusable;
+anything else is a bug and keeps its type. Every SQLSTATE and message that counts as transient is listed here and
+nowhere else.
 """
 
 import errno
@@ -15,7 +16,7 @@ from typing import TypeVar
 from sqlalchemy.exc import DBAPIError
 
 from ..process.limits import file_limit, lowered_limits
-from .errors import StoreError, StoreFull, StoreGone, StoreUnavailable
+from .errors import StoreError, StoreFull, StoreGone, StoreUnavailable, StoreUnusable
 
 RETRY_S = 30.0
 """Seconds of retries before the error is raised."""
@@ -81,7 +82,7 @@ def to_store_error(error: DBAPIError | UnicodeEncodeError, url: str) -> Exceptio
             "while it was in use, or its URL names another database: restore it, or correct the URL"
         )
     if any(phrase in str(error.orig).lower() for phrase in _POSTGRES_OPTIONS):
-        return StoreError(
+        return StoreUnusable(
             f"the store {url} cannot be used: {str(error.orig).strip()}; correct the parameters after the `?` of its "
             "URL: PostgreSQL's connection parameters, such as `user`, `password` and `sslmode`"
         )
@@ -90,12 +91,12 @@ def to_store_error(error: DBAPIError | UnicodeEncodeError, url: str) -> Exceptio
             f"the store {url} did not answer: {error.orig}; check that it is running and that no other program locks it"
         )
     if any(phrase in str(error.orig) for phrase in _SQLITE_DAMAGED):
-        return StoreError(
+        return StoreUnusable(
             f"the store {url} is damaged: {error.orig}; restore a backup, or recover what can be read by the program "
             "`sqlite3` and its command `.recover`"
         )
     if any(phrase in str(error.orig) for phrase in _SQLITE_CLOSED):
-        return StoreError(
+        return StoreUnusable(
             f"the store {url} cannot be used: {error.orig}; "
             f"{lowered_limits() or 'check its path, its owner and its permissions'}"
         )

@@ -31,15 +31,19 @@ class LeaseLost(StoreConflict):
     """The owner of a batch no longer leases one of its groups."""
 
 
-class StoreFull(StoreError):
+class StoreUnusable(StoreError):
+    """The database as a whole cannot be used, such as one that is read-only or damaged: every write of it fails."""
+
+
+class StoreFull(StoreUnusable):
     """The disk is full. Committed writes stay; the write that failed changed nothing."""
 
 
-class StoreUnavailable(StoreError):
+class StoreUnavailable(StoreUnusable):
     """The database did not answer, or stayed locked, until the timeout."""
 
 
-class StoreGone(StoreError):
+class StoreGone(StoreUnusable):
     """The file, folder or database of the store is no longer at its place; nothing was made there."""
 
 

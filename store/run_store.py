@@ -13,6 +13,7 @@ from sqlalchemy import Connection
 
 from ..records import Group, GroupState, Outcome, PolicyVersion, ScoredGroup, Status
 from . import operations, queries
+from .content.written import Tally
 from .database import Database
 from .database_errors import retried
 from .maintenance.collect import Collected, collect
@@ -86,7 +87,10 @@ class RunStore:
 
     async def rewind(self, version: int | None) -> Mapping[str, int]:
         """Take the run back to ``version`` (None: to its beginning) and return the counts of changed rows."""
-        return await self.client.commit(operations.rewind.bind(run=self.run, version=version, epoch=self._epoch))
+        tallies = await self._tallies(run=self.run)
+        return await self.client.commit(
+            operations.rewind.bind(run=self.run, version=version, tallies=tallies, epoch=self._epoch)
+        )
 
     async def is_stop_requested(self) -> bool:
         """Return whether `turnwise runs stop` set the run's flag."""
@@ -186,17 +190,17 @@ class RunStore:
 
     async def cancel_trajectories(self, group: str, reason: str, status: Status = Status.CANCELLED) -> int:
         """End the running trajectories of a group with ``status``, and return how many those were."""
+        tallies = await self._tallies(group=group)
         return await self.client.commit(
-            operations.cancel_trajectories.bind(group=group, reason=reason, status=status, epoch=self._epoch)
+            operations.cancel_trajectories.bind(
+                group=group, reason=reason, status=status, tallies=tallies, epoch=self._epoch
+            )
         )
 
     async def abandon_group(self, group: str, reason: str) -> None:
         """Cancel the running trajectories of a group and close it as failed."""
-        cancelled = self.client.submit(
-            operations.cancel_trajectories.bind(group=group, reason=reason, epoch=self._epoch)
-        )
+        await self.cancel_trajectories(group, reason)
         await self.close_group(group, GroupState.FAILED, reason)
-        await cancelled
 
     async def counts(self) -> Mapping[GroupState, int]:
         """Return how many training groups are open, scoring, ready and leased; a state may be missing."""
@@ -314,6 +318,10 @@ class RunStore:
     async def flush(self) -> None:
         """Wait until every submitted write is durable or has failed."""
         await self.client.flush()
+
+    async def _tallies(self, run: str | None = None, group: str | None = None) -> Mapping[str, Tally]:
+        """Return the tallies of running trajectories."""
+        return await asyncio.to_thread(retried, lambda: queries.running_tallies(self._database, run=run, group=group))
 
     async def _read(self, query: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         return await asyncio.to_thread(lambda: self._reader.read(query, *args, **kwargs))

@@ -205,11 +205,14 @@ _COUNTS = Lookup(
 
 
 def _tally(tx: Transaction, no: int, end: Ending, rows: tuple[int, int]) -> Tally:
-    """Return the tally of the trajectory's player, whose counts are those of the stored ``rows`` of steps and partial
-    turns, or else the tally of these rows. Raises StoreConflict.
+    """Return the tally of the end, whose counts are those of the stored ``rows`` of steps and partial turns, or else
+    the tally of these rows: of an end without a tally, and of a driver's, which turns have followed since it was read.
+
+    Raises:
+        StoreConflict: the player's tally has other counts.
     """
     tally = end.tally
-    if tally is None:
+    if tally is None or (end.ended_by is EndedBy.DRIVER and (tally.n_steps, tally.n_partial) != rows):
         return turn_rows(tx.conn, [no])[no].tally(tx.conn, tx.blobs, [new.hash for new in end.final_images])
     _check_whole(end.trajectory, "steps", tally.n_steps, rows[0])
     _check_whole(end.trajectory, "partial turns", tally.n_partial, rows[1])
@@ -229,9 +232,19 @@ def _heads(conn: Connection, lookup: Lookup, names: Collection[Any]) -> Iterator
 
 @operation
 def cancel_trajectories(
-    tx: Transaction, *, group: str, reason: str, status: Status = Status.CANCELLED, epoch: int | None = None
+    tx: Transaction,
+    *,
+    group: str,
+    reason: str,
+    status: Status = Status.CANCELLED,
+    tallies: Mapping[str, Tally] | None = None,
+    epoch: int | None = None,
 ) -> int:
     """End the running trajectories of a group whose worker died or timed out, and return how many those were.
+
+    Args:
+        tallies: those of trajectories that were read before (``queries.running_tallies``): the turns of the others are
+            read in this transaction.
 
     Raises:
         Fenced: another driver has taken over the run.
@@ -245,12 +258,21 @@ def cancel_trajectories(
     running = select(trajectory_table.c.no).where(
         trajectory_table.c.group_no == row.no, trajectory_table.c.status == _RUNNING
     )
-    return end_running(tx, list(tx.conn.execute(running).scalars()), reason, status)
+    return end_running(tx, list(tx.conn.execute(running).scalars()), reason, status, tallies)
 
 
-def end_running(tx: Transaction, trajectories: Sequence[int], reason: str, status: Status) -> int:
+def end_running(
+    tx: Transaction,
+    trajectories: Sequence[int],
+    reason: str,
+    status: Status,
+    tallies: Mapping[str, Tally] | None = None,
+) -> int:
     """End running ``trajectories`` (``no``) with the ``status`` of a failure, and return how many. Their steps stay."""
     heads = [head for head in _heads(tx.conn, _BY_NO, trajectories) if head["status"] == _RUNNING]
-    ends = [Ending(status, head["id"], error=reason, ended_by=EndedBy.DRIVER) for head in heads]
+    ends = [
+        Ending(status, head["id"], error=reason, ended_by=EndedBy.DRIVER, tally=(tallies or {}).get(head["id"]))
+        for head in heads
+    ]
     _finish(tx, list(zip(heads, ends, strict=True)))
     return len(heads)

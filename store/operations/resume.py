@@ -5,13 +5,14 @@ surviving versions sampled all of its tokens and retention kept them; otherwise 
 groups in the queue. A group that was not scored yet is scored by the resumed run, under the same rule.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Table, false, func, select, update
 
 from ...records import GroupState, Status
 from ..content.seals import change
+from ..content.written import Tally
 from ..errors import NotFound, StoreConflict
 from ..schema import batch_group, batch_item, metric, policy_version, rollout_group, train_batch, trajectory
 from .endings import end_running
@@ -24,11 +25,21 @@ _CHUNK = 500
 
 
 @operation
-def rewind(tx: Transaction, *, run: str, version: int | None, epoch: int | None = None) -> dict[str, int]:
+def rewind(
+    tx: Transaction,
+    *,
+    run: str,
+    version: int | None,
+    tallies: Mapping[str, Tally] | None = None,
+    epoch: int | None = None,
+) -> dict[str, int]:
     """Take a run whose processes have ended back to ``version`` (None: to its beginning), and return counts of changes.
 
     The counts: ``versions_abandoned``, ``trajectories_cancelled`` (they were running), ``trajectories_abandoned``
     (flagged), ``groups_failed`` (they were open), ``groups_ready`` (in the queue again), ``groups_expired``.
+
+    Args:
+        tallies: as for ``cancel_trajectories``.
 
     Raises:
         NotFound: the run or the version is not in the store.
@@ -45,7 +56,7 @@ def rewind(tx: Transaction, *, run: str, version: int | None, epoch: int | None 
     failed = _fail_open_groups(tx, run_no)
     # Read after the open groups are locked and closed: a late worker can begin no trajectory from here on.
     running = select(trajectory.c.no).where(trajectory.c.run_no == run_no, trajectory.c.ended_at.is_(None))
-    cancelled = end_running(tx, list(tx.conn.execute(running).scalars()), RUN_RESUMED, Status.CANCELLED)
+    cancelled = end_running(tx, list(tx.conn.execute(running).scalars()), RUN_RESUMED, Status.CANCELLED, tallies)
     flagged = _flag_trajectories(tx, run_no, newest)
     leased = _in_state(tx, run_no, GroupState.LEASED)
     waiting = {*leased, *_in_state(tx, run_no, GroupState.READY), *unconsumed}

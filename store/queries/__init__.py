@@ -16,6 +16,7 @@ from .groups import (
     next_draw,
     next_group,
     next_scoring,
+    running_tallies,
     scored_from,
     unscored_groups,
 )
@@ -68,6 +69,7 @@ __all__ = [
     "rewards_of",
     "run_details",
     "run_totals",
+    "running_tallies",
     "scorable",
     "scored_from",
     "status_counts",

@@ -1,8 +1,11 @@
 """The groups of a run as its driver continues with them: their states, members, scorings and draws."""
 
-from sqlalchemy import Connection, and_, case, false, func, or_, select
+from sqlalchemy import ColumnElement, Connection, and_, case, false, func, or_, select
 
 from ...records import Group, GroupState, Outcome, Purpose, Status
+from ..content.turn_rows import turn_rows
+from ..content.written import Tally
+from ..database import Database
 from ..operations.group_states import CONTENT_REMOVED, RUN_ENDED, RUN_RESUMED
 from ..schema import no_of, rollout_group, trajectory
 from ..schema import run as run_table
@@ -117,9 +120,7 @@ def next_group(conn: Connection, run: str) -> int:
 def members(conn: Connection, group: str) -> list[Outcome]:
     """Return the latest attempt of each member of a group, by member."""
     rows = conn.execute(
-        select(trajectory)
-        .where(trajectory.c.group_no == no_of(rollout_group, group))
-        .order_by(trajectory.c.member, trajectory.c.attempt)
+        select(trajectory).where(_of_group(group)).order_by(trajectory.c.member, trajectory.c.attempt)
     ).all()
     latest = {row.member: row for row in rows}
     owners = {row.no: row.member for row in rows}
@@ -139,6 +140,25 @@ def members(conn: Connection, group: str) -> list[Outcome]:
         )
         for row in latest.values()
     ]
+
+
+def running_tallies(database: Database, *, run: str | None = None, group: str | None = None) -> dict[str, Tally]:
+    """Return the tallies of the running trajectories of a run or a group, by id, for the transaction that ends them:
+    it reads no turns, unless more were appended meanwhile.
+
+    Raises:
+        StepCorrupt: the messages of a turn cannot be read.
+        BlobMissing: they are missing.
+    """
+    of = trajectory.c.run_no == no_of(run_table, run) if group is None else _of_group(group)
+    running = select(trajectory.c.no, trajectory.c.id).where(of, trajectory.c.ended_at.is_(None))
+    with database.read() as conn:
+        names = dict(map(tuple, conn.execute(running)))
+        return {names[no]: rows.tally(conn, database.blobs, ()) for no, rows in turn_rows(conn, names).items()}
+
+
+def _of_group(group: str) -> ColumnElement[bool]:
+    return trajectory.c.group_no == no_of(rollout_group, group)
 
 
 def group_counts(conn: Connection, run: str) -> dict[GroupState, int]:

@@ -2,7 +2,8 @@
 submit, commits them in one transaction, then answers them. A call of many writes has one future.
 
 * An answered write is committed. Each write succeeds or fails alone: if one of a batch fails, the batch is rolled back
-  and each half of it is committed on its own, which is safe because every operation is idempotent.
+  and each half of it is committed on its own, which is safe because every operation is idempotent. An error of the
+  whole database fails the batch at once.
 * Large content is written and synced before the transaction begins, so that no lock is held during these writes. The
   process that made the write has staged most of it already.
 * Every write has a deadline, set where it was submitted. A write past its deadline is not begun.
@@ -23,7 +24,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from ..database import Database
 from ..database_errors import RETRY_S, retried
-from ..errors import StoreError, StoreFull, StoreUnavailable
+from ..errors import StoreError, StoreUnavailable, StoreUnusable
 from ..operations import Write, acknowledge, run_writes, set_checkpoint
 from ..operations.transaction import WRITE_TIMEOUT_S
 
@@ -200,7 +201,7 @@ class CommitQueue:
                 self._give_up(begun, error)
             except BaseException as error:
                 failed = sum([call.fail(error) for call in begun])
-                if not isinstance(error, StoreFull):
+                if not isinstance(error, StoreUnusable):
                     LOG.exception("a batch of writes failed", extra={"writes": failed})
 
     def _next_batch(self) -> list[_Call]:
@@ -221,6 +222,8 @@ class CommitQueue:
     def _staged(self, call: _Call) -> list[_Part]:
         """Write and sync the large content of a call, and return the call without the writes for which that failed."""
         whole = _Part(call, 0, len(call.writes))
+        if not any(write.blobs for write in call.writes):
+            return [whole]
         lost = set()
         for one in whole.singles():
             try:
@@ -234,8 +237,7 @@ class CommitQueue:
         """Commit parts in their order, in one transaction or, if one of their writes fails, half by half.
 
         Raises:
-            StoreUnavailable: the database was locked or away for ``retry_s``.
-            StoreFull: the disk is full.
+            StoreUnusable: the database was locked or away for ``retry_s``, is gone, full, read-only or damaged.
         """
 
         def attempt() -> list[Any]:
@@ -244,7 +246,7 @@ class CommitQueue:
 
         try:
             results = iter(retried(attempt, self._retry_s))
-        except (StoreUnavailable, StoreFull):
+        except StoreUnusable:
             raise
         except Exception as error:
             if len(parts) == 1:

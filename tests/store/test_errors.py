@@ -33,7 +33,7 @@ def test_a_step_s_number_is_sent_with_it() -> None:
         ("SQLITE_FULL", "database or disk is full", errors.StoreFull),
         ("SQLITE_IOERR_WRITE", "disk I/O error", errors.StoreFull),
         ("SQLITE_BUSY", "database is locked", errors.StoreUnavailable),
-        ("SQLITE_READONLY", "attempt to write a readonly database", errors.StoreError),
+        ("SQLITE_READONLY", "attempt to write a readonly database", errors.StoreUnusable),
         ("SQLITE_ERROR", "no such table: run", errors.StoreGone),
         ("SQLITE_ERROR", "no such column: run", OperationalError),
     ],

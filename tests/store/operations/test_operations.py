@@ -22,6 +22,7 @@ from turnwise.store.queries import (
     load_groups,
     load_trajectory,
     load_update,
+    running_tallies,
     versions,
 )
 from turnwise.tests.store.making import (
@@ -220,6 +221,27 @@ def test_a_group_that_closes_ends_the_members_that_still_play(database: Database
     assert (late.status, late.error, len(late.steps)) == (Status.CANCELLED, LATE, 1)
     with pytest.raises(StoreConflict, match="ended as cancelled"):
         call(database, "append", trajectory="g-0.1", **turn(1))
+
+
+@pytest.mark.parametrize("appended", [0, 1])
+def test_a_cancelled_trajectory_has_the_turns_that_followed_its_tally(
+    database: Database, monkeypatch: pytest.MonkeyPatch, appended: int
+) -> None:
+    """Its turns are read before the transaction, and only those of a trajectory that grew are read in it."""
+    start(database)
+    call(database, "open_group", group=group())
+    call(database, "start_trajectory", trajectory=trajectory("g-0"))
+    call(database, "append", trajectory="g-0", **turn(0))
+    tallies = running_tallies(database, group="g")
+    for index in range(appended):
+        call(database, "append", trajectory="g-0", **turn(1 + index))
+    if not appended:
+        monkeypatch.delattr("turnwise.store.operations.endings.turn_rows")
+    assert call(database, "cancel_trajectories", group="g", reason="late", tallies=tallies) == 1
+    assert len(load_trajectory(database, "g-0").steps) == 1 + appended
+    with database.read() as conn:
+        (row,) = list_trajectories(conn, group="g")
+    assert (row.n_steps, row.n_tokens) == (1 + appended, (1 + appended) * turn(0)["rows"].n_tokens)
 
 
 def test_missing_rows_are_named(database: Database) -> None:

@@ -15,7 +15,16 @@ from turnwise.store import operations
 from turnwise.store.content.blobs import INLINE_BYTES, digest
 from turnwise.store.content.rows import rows_of
 from turnwise.store.database import Database, open_database
-from turnwise.store.errors import Fenced, NotFound, StoreConflict, StoreError, StoreFull, StoreUnavailable
+from turnwise.store.errors import (
+    Fenced,
+    NotFound,
+    StoreConflict,
+    StoreError,
+    StoreFull,
+    StoreGone,
+    StoreUnavailable,
+    StoreUnusable,
+)
 from turnwise.store.queries import find_run, load_trajectory
 from turnwise.store.schema import step
 from turnwise.store.writing.commit_queue import CommitQueue
@@ -249,19 +258,30 @@ def test_a_store_that_goes_away_between_separate_writes_is_waited_for_once(impat
     writer.close()
 
 
-def test_a_full_disk_fails_a_batch_once(impatient: Database) -> None:
+@pytest.mark.parametrize(
+    ("message", "name", "kind"),
+    [
+        ("database or disk is full", "SQLITE_FULL", StoreFull),
+        ("no such table: run", "SQLITE_ERROR", StoreGone),
+        ("attempt to write a readonly database", "SQLITE_READONLY", StoreUnusable),
+        ("database disk image is malformed", "SQLITE_CORRUPT", StoreUnusable),
+    ],
+)
+def test_an_error_of_the_whole_database_fails_a_batch_once(
+    impatient: Database, message: str, name: str, kind: type[StoreError]
+) -> None:
     writer = CommitQueue(impatient, window_ms=100)
     begun = transactions(impatient)
 
     def fail(*_: Any) -> None:
-        error = sqlite3.OperationalError("database or disk is full")
-        error.sqlite_errorname = "SQLITE_FULL"
+        error = sqlite3.OperationalError(message)
+        error.sqlite_errorname = name
         raise error
 
     event.listen(impatient.engine, "do_execute", fail)
     futures = [writer.submit(operations.request_stop.bind(run="r")) for _ in range(8)]
     for future in futures:
-        with pytest.raises(StoreFull):
+        with pytest.raises(kind):
             future.result(10)
     assert len(begun) == 1
     event.remove(impatient.engine, "do_execute", fail)
