@@ -2,8 +2,8 @@
 submit, commits them in one transaction, then answers them. A call of many writes has one future.
 
 * An answered write is committed. Each write succeeds or fails alone: if one of a batch fails, the batch is rolled back
-  and each half of it is committed on its own, which is safe because every operation is idempotent. An error of the
-  whole database fails the batch at once.
+  and each half of it is committed on its own, and in the end each write: every operation is idempotent. An error of
+  the whole database fails the batch at once.
 * Large content is written and synced before the transaction begins, so that no lock is held during these writes. The
   process that made the write has staged most of it already.
 * Every write has a deadline, set where it was submitted. A write past its deadline is not begun.
@@ -18,9 +18,10 @@ import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
-from itertools import islice
+from functools import partial
+from itertools import repeat
 from time import monotonic
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from ..database import Database
 from ..database_errors import RETRY_S, retried
@@ -51,16 +52,15 @@ _PENDING = object()
 class _Call:
     """Writes that were submitted together, and the future of their answers."""
 
-    __slots__ = ("_answers", "_begun", "_unanswered", "deadline", "future", "submitted", "writes")
+    __slots__ = ("_begun", "_deadline", "answers", "future", "submitted", "writes")
 
     def __init__(self, writes: Sequence[Write[Any]]) -> None:
         self.future: Future[Answers] = Future()
         self.writes = list(writes)
         self.submitted = monotonic()
-        self.deadline = self.submitted + min(one.left_s for one in writes)
+        self._deadline = self.submitted + min(one.left_s for one in writes)
         """The first deadline of the writes."""
-        self._answers: Answers = [_PENDING] * len(writes)
-        self._unanswered = len(writes)
+        self.answers: Answers = [_PENDING] * len(writes)
         self._begun = False
 
     def begin(self) -> bool:
@@ -69,39 +69,25 @@ class _Call:
             self._begun = self.future.set_running_or_notify_cancel()
         return self._begun
 
-    def answer(self, first: int, answers: Answers) -> None:
-        """Answer the writes from ``first`` on; the last answer resolves the future."""
-        self._answers[first : first + len(answers)] = answers
-        self._unanswered -= len(answers)
-        if not self._unanswered:
-            self.future.set_result(self._answers)
+    def open(self) -> list[int]:
+        """Return the positions of the writes to commit; a write whose deadline has passed fails, at once if all do."""
+        now = monotonic()
+        if now >= self._deadline:
+            for position, write in enumerate(self.writes):
+                if self.answers[position] is _PENDING and now >= self.submitted + write.left_s:
+                    self.answers[position] = overdue(write, write.left_s)
+        positions = [position for position, answer in enumerate(self.answers) if answer is _PENDING]
+        if not positions:
+            self.resolve(iter(()))
+        return positions
 
-    def fail(self, error: BaseException) -> int:
-        """Fail the writes that have no answer, and return how many those are."""
-        failed = self._unanswered
-        if failed:
-            self._answers = [error if one is _PENDING else one for one in self._answers]
-            self._unanswered = 0
-            self.future.set_result(self._answers)
-        return failed
-
-
-class _Part(NamedTuple):
-    """Writes of a call that follow one another, to be committed."""
-
-    call: _Call
-    first: int
-    end: int
-
-    @property
-    def writes(self) -> list[Write[Any]]:
-        return self.call.writes[self.first : self.end]
-
-    def singles(self) -> "Iterator[_Part]":
-        return (_Part(self.call, at, at + 1) for at in range(self.first, self.end))
-
-    def fail(self, error: BaseException) -> None:
-        self.call.answer(self.first, [error] * (self.end - self.first))
+    def resolve(self, answers: Iterator[Any]) -> int:
+        """Give each write without an answer the next one, answer the call, and return how many writes those were."""
+        without = self.answers.count(_PENDING)
+        self.answers = [next(answers) if one is _PENDING else one for one in self.answers]
+        if not self.future.done():
+            self.future.set_result(self.answers)
+        return without
 
 
 class CommitQueue:
@@ -196,11 +182,13 @@ class CommitQueue:
         while calls := self._next_batch():
             begun = [call for call in calls if call.begin()]
             try:
-                self._commit([part for call in begun for part in self._staged(call)])
+                for call in begun:
+                    self._stage(call)
+                self._commit(begun)
             except StoreUnavailable as error:
                 self._give_up(begun, error)
             except BaseException as error:
-                failed = sum([call.fail(error) for call in begun])
+                failed = sum([call.resolve(repeat(error)) for call in begun])
                 if not isinstance(error, StoreUnusable):
                     LOG.exception("a batch of writes failed", extra={"writes": failed})
 
@@ -219,77 +207,65 @@ class CommitQueue:
             self._pending -= size
             return calls
 
-    def _staged(self, call: _Call) -> list[_Part]:
-        """Write and sync the large content of a call, and return the call without the writes for which that failed."""
-        whole = _Part(call, 0, len(call.writes))
-        if not any(write.blobs for write in call.writes):
-            return [whole]
-        lost = set()
-        for one in whole.singles():
-            try:
-                call.writes[one.first] = call.writes[one.first].staged(self._database.blobs)
-            except Exception as error:  # noqa: BLE001 - raised where the write is awaited
-                one.fail(error)
-                lost.add(one)
-        return [one for one in whole.singles() if one not in lost] if lost else [whole]
+    def _stage(self, call: _Call) -> None:
+        """Write and sync the large content of a call; a write for which that fails is answered with the error."""
+        for position, write in enumerate(call.writes):
+            if write.blobs:
+                try:
+                    call.writes[position] = write.staged(self._database.blobs)
+                except Exception as error:  # noqa: BLE001 - raised where the write is awaited
+                    call.answers[position] = error
 
-    def _commit(self, parts: list[_Part]) -> None:
-        """Commit parts in their order, in one transaction or, if one of their writes fails, half by half.
+    def _commit(self, calls: Sequence[_Call]) -> None:
+        """Commit calls in their order, in one transaction. If one of their writes fails, commit each half of the calls,
+        and in the end the writes of the call one by one.
 
         Raises:
             StoreUnusable: the database was locked or away for ``retry_s``, is gone, full, read-only or damaged.
         """
 
         def attempt() -> list[Any]:
-            parts[:] = _in_time(parts)
-            return self._transact([write for part in parts for write in part.writes]) if parts else []
+            return self._transact([call.writes[position] for call in calls for position in call.open()])
 
         try:
             results = iter(retried(attempt, self._retry_s))
         except StoreUnusable:
             raise
-        except Exception as error:
-            if len(parts) == 1:
-                parts = list(parts[0].singles())
-            if len(parts) == 1:
-                parts[0].fail(error)
-                return
-            LOG.info("a batch of writes failed; its halves are committed", exc_info=True, extra={"parts": len(parts)})
-            half = len(parts) // 2
-            self._commit(parts[:half])
-            self._commit(parts[half:])
+        except Exception:
+            LOG.info("a batch of writes failed; its parts are committed", exc_info=True, extra={"calls": len(calls)})
+            if len(calls) > 1:
+                half = len(calls) // 2
+                self._commit(calls[:half])
+                self._commit(calls[half:])
+            else:
+                self._commit_singly(calls[0])
         else:
-            for call, first, end in parts:
-                call.answer(first, list(islice(results, end - first)))
+            for call in calls:
+                call.resolve(results)
+
+    def _commit_singly(self, call: _Call) -> None:
+        while positions := call.open():
+            write = call.writes[positions[0]]
+            try:
+                (call.answers[positions[0]],) = retried(partial(self._transact, [write]), self._retry_s)
+            except StoreUnusable:
+                raise
+            except Exception as error:  # noqa: BLE001 - raised where the write is awaited
+                call.answers[positions[0]] = error
 
     def _give_up(self, calls: Iterable[_Call], error: StoreUnavailable) -> None:
         """Fail ``calls``, and those that queued up while the store was away: they have waited for it, too."""
         with self._changed:
             queued, self._queue, self._pending = self._queue, deque(), 0
         for call in [*calls, *(one for one in queued if one.begin())]:
-            call.fail(error)
+            call.resolve(repeat(error))
 
     def _transact(self, writes: Sequence[Write[Any]]) -> list[Any]:
+        if not writes:
+            return []
         durable = not _DURABLE.isdisjoint([write.operation for write in writes])
         with self._database.transaction(durable=durable) as tx:
             return run_writes(tx, writes)
-
-
-def _in_time(parts: Sequence[_Part]) -> list[_Part]:
-    """Return the parts without the writes whose deadline has passed, which fail."""
-    now = monotonic()
-    kept: list[_Part] = []
-    for part in parts:
-        if now < part.call.deadline:
-            kept.append(part)
-            continue
-        for one in part.singles():
-            (write,) = one.writes
-            if now < part.call.submitted + write.left_s:
-                kept.append(one)
-            else:
-                one.fail(overdue(write, write.left_s))
-    return kept
 
 
 def overdue(write: Write[Any], timeout_s: float) -> StoreUnavailable:
