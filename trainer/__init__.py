@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .config.loading import load_config
     from .config.schema import RunConfig
-    from .evaluation.heldout import EvalResult
     from .evaluation.tasks import evaluate
     from .run.run import train
     from .run.summary import RunResult
+    from .telemetry.events import EvalResult
 
 __all__ = ["EvalResult", "RunConfig", "RunResult", "evaluate", "load_config", "train"]
 
 _MODULES = {
-    "EvalResult": ".evaluation.heldout",
+    "EvalResult": ".telemetry.events",
     "RunConfig": ".config.schema",
     "RunResult": ".run.summary",
     "evaluate": ".evaluation.tasks",

@@ -167,13 +167,13 @@ def _model(model: str) -> Part:
     from ...trainer.config.schema import RunConfig
     from ...trainer.config.sections import EnvironmentConfig
     from ...trainer.preflight.check import check
-    from ...trainer.preflight.refusal import Command, refuse
+    from ...trainer.preflight.refusal import Command, Subject, refuse
     from ...user_files import read_json_object
 
     try:
         folder = model_folder(model, "--model")
         config = RunConfig(name="doctor", environments=[EnvironmentConfig(id="any")])
-        refuse(check(config, Command.DOCTOR, model=folder))
+        refuse(check(Subject(config, Command.DOCTOR, model=folder)))
     except TurnwiseError as error:
         return Part("model", False, "", "training", str(error), needed=True)
     folder = base_model(folder)

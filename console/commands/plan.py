@@ -34,10 +34,10 @@ def plan(
     from ...trainer.planning.processes import gpus_of
     from ...trainer.planning.remedies import find_remedies
     from ...trainer.preflight.check import check
-    from ...trainer.preflight.refusal import Command, refuse
+    from ...trainer.preflight.refusal import Command, Subject, refuse
 
     run = load_config(config, overrides)
-    refuse(check(run, Command.PLAN))
+    refuse(check(Subject(run, Command.PLAN)))
     machine = _machine(memory, gpus, gpu_memory, gpus_of(run))
     shape = model_shape(run)
     found = plan_run(run, machine, shape)

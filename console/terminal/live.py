@@ -18,7 +18,7 @@ from .output import console, print_text
 from .sanitize import one_line
 
 if TYPE_CHECKING:
-    from ...trainer.telemetry.events import Evaluated, Event, UpdateDone
+    from ...trainer.telemetry.events import EvalResult, Event, UpdateDone
 
 MAX_ROWS = 12
 LINE_INTERVAL_S = 2.0
@@ -50,12 +50,12 @@ class LiveView:
 
     def __call__(self, event: "Event") -> None:
         """Show one event."""
-        from ...trainer.telemetry.events import Evaluated, Note, UpdateDone
+        from ...trainer.telemetry.events import EvalResult, Note, UpdateDone
 
         match event:
             case UpdateDone():
                 self._update(event)
-            case Evaluated():
+            case EvalResult():
                 self._flush_pending()
                 self._print(_evaluated(event))
             case Note():
@@ -110,7 +110,7 @@ def _row(event: "UpdateDone") -> tuple[str, ...]:
     )
 
 
-def _evaluated(event: "Evaluated") -> str:
+def _evaluated(event: "EvalResult") -> str:
     rates = "".join(f"  {one_line(str(name), 24)} {value:.2f}" for name, value in event.by_environment.items())
     left_out = f"  ({event.failed} episodes failed and are left out)" if event.failed else ""
     own = f"  ({event.failed_by_policy} ended as policy_error or timeout)" if event.failed_by_policy else ""

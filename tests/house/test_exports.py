@@ -9,10 +9,10 @@ import pytest
 import turnwise.trainer
 from turnwise.trainer.config.loading import load_config
 from turnwise.trainer.config.schema import RunConfig
-from turnwise.trainer.evaluation.heldout import EvalResult
 from turnwise.trainer.evaluation.tasks import evaluate
 from turnwise.trainer.run.run import train
 from turnwise.trainer.run.summary import RunResult
+from turnwise.trainer.telemetry.events import EvalResult
 
 
 def test_public_names_are_the_objects_of_their_modules() -> None:

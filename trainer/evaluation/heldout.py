@@ -2,9 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, field
 from math import hypot, nan, sqrt
-from typing import Any
 
 from ...agents.errors import FIRST_OBSERVATION
 from ...envs.tasks import env_key, env_key_of, make_task
@@ -13,6 +11,7 @@ from ...rates import is_counted, success_rate
 from ...records import SCORED_STATUSES, Group, GroupState, Horizon, Outcome, Purpose, Task, is_success
 from ...store.run_store import RunStore
 from ..config.sections import HELD_OUT_SEED, EnvironmentConfig
+from ..telemetry.events import EvalResult
 
 Z95 = 1.959963984540054
 """Standard normal quantile of a two-sided 95 % interval."""
@@ -45,36 +44,6 @@ MAX_SEED = (2**32 - HELD_OUT_SEED) // SEED_STRIDE - 1
 """The largest evaluation seed: all of its tasks have seeds of 32 bits."""
 MAX_OPEN = 256
 """Groups of an evaluation that are open at once: a stopped one leaves no more behind."""
-
-
-@dataclass(frozen=True, slots=True)
-class EvalResult:
-    """Success of a policy on held-out tasks."""
-
-    name: str
-    run: str
-    tasks: int
-    """Episodes that the rates count."""
-    failed: int
-    """Episodes that failed because of their environment, an engine or a worker; no rate counts them."""
-    failed_by_policy: int
-    """Counted episodes that ended as ``policy_error`` or ``timeout``; each is a failure in every rate."""
-    success: float
-    low: float
-    high: float
-    """Upper end of the 95 % Wilson interval; ``low`` is its lower end."""
-    reward: float
-    """Mean over the counted episodes; a failed one has the reward that it had collected."""
-    turns: float
-    by_environment: dict[str, float] = field(default_factory=dict)
-    """Success by environment of the mixture."""
-    seconds: float = 0.0
-    note: str = ""
-    """The reason for which an episode ended before its first turn; empty if none did."""
-
-    def json(self) -> dict[str, Any]:
-        """Return the fields as JSON values."""
-        return asdict(self)
 
 
 def labels(environments: Sequence[EnvironmentConfig]) -> list[str]:

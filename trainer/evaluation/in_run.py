@@ -14,9 +14,9 @@ from ..cluster.actors import Cluster
 from ..context import RunContext
 from ..failpoints import failpoint
 from ..rollout.group_player import play_group
-from ..telemetry.events import Evaluated, Note
+from ..telemetry.events import EvalResult, Note
 from ..telemetry.metrics import finite
-from .heldout import EvalResult, held_out, play_tasks, summarize
+from .heldout import held_out, play_tasks, summarize
 
 MAX_FAILED_SHARE = 0.05
 """Share of the episodes that may fail; beyond it a rate over the others is meaningless."""
@@ -76,19 +76,7 @@ class Evaluator:
         self.results[name] = result
         await self._store.add_metrics(f"evaluation {name}", update, finite(result.json()))
         self._context.metrics.write("evaluation", update, result.json())
-        self._context.report(
-            Evaluated(
-                name,
-                result.success,
-                result.low,
-                result.high,
-                result.by_environment,
-                result.seconds,
-                result.tasks,
-                result.failed,
-                result.failed_by_policy,
-            )
-        )
+        self._context.report(result)
         if result.failed > MAX_FAILED_SHARE * settings.tasks:
             raise TurnwiseError(
                 f"evaluation {name!r}: {result.failed} of {settings.tasks} episodes failed, the last because "

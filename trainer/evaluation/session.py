@@ -37,7 +37,7 @@ from ...store.writing.commit_queue import CommitQueue
 from ..config.schema import RunConfig
 from ..config.sections import EnvironmentConfig
 from ..preflight.check import check
-from ..preflight.refusal import Command, Stage, refuse
+from ..preflight.refusal import Command, Stage, Subject, refuse
 from ..shutdown import SHUTDOWN
 from ..telemetry.code_identity import git_revision, package_versions
 from .policy import Policy, is_model, session_config
@@ -146,7 +146,7 @@ def session(
     SHUTDOWN.hint = "stopping the episodes (a second signal ends them at once)"
     SHUTDOWN.record = partial(finish_if_running, database, run)
     SHUTDOWN.unblock()
-    refuse(check(config, command, model=policy.folder, policy="" if policy.folder else policy.name))
+    refuse(check(Subject(config, command, model=policy.folder, policy="" if policy.folder else policy.name)))
     with hold_evaluation(database, run, SHUTDOWN.abandon):
         yield Session(database, command, policy, config)
 
@@ -194,7 +194,7 @@ async def _players_of_model(session: Session) -> AsyncIterator[Players]:
     cluster = Cluster.start(config, session.database, folder)
     store = RunStore(session.run, session.database, cluster.store.client)
     try:
-        refuse(await asyncio.to_thread(check, config, session.command, stage=Stage.ACTORS, model=folder))
+        refuse(await asyncio.to_thread(check, Subject(config, session.command, model=folder), Stage.ACTORS))
         await cluster.ready()
         await cluster.engines.serve_loaded(0)
         pool, timeout_s = cluster.workers, config.rollout.group_timeout_s

@@ -13,7 +13,8 @@ from ...store.database import open_database
 from ..config.sections import EnvironmentConfig
 from ..preflight.refusal import Command
 from ..shutdown import SHUTDOWN
-from .heldout import SEED_STRIDE, EvalResult, first_task, held_out, play_tasks, summarize
+from ..telemetry.events import EvalResult
+from .heldout import SEED_STRIDE, first_task, held_out, play_tasks, summarize
 from .policy import Policy
 from .session import session
 

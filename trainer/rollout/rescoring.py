@@ -6,14 +6,15 @@ in which a judge did not answer, is repeated: it scores only the trajectories th
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from itertools import combinations, groupby
 from math import nan
 from statistics import correlation, fmean
 from typing import Any
 
-from ...records import SCORED_STATUSES, Group
+from ...records import SCORED_STATUSES
 from ...store import queries
 from ...store.database import Database
 from ...store.errors import Pruned
@@ -122,9 +123,8 @@ def score_stored(
     with database.read() as conn:
         waiting = queries.not_in_set(conn, run, set_no)
         total = queries.scorable(conn, run)
-    tally = _Tally()
-    rescoring = _Rescoring(database, set_no, reward, timeout_s, tally)
-    asyncio.run(rescoring.run(waiting, max_concurrent_groups, on_progress))
+    score = partial(_scores, database, reward, timeout_s)
+    tally = asyncio.run(_rescore(database, waiting, score, set_no, max_concurrent_groups, on_progress))
     with database.read() as conn:
         returns = queries.returns_in(conn, set_no)
     return ScoringReport(
@@ -159,56 +159,52 @@ def compare(returns: Sequence[Returns]) -> Comparison:
     )
 
 
-class _Rescoring:
-    """Scores groups and stores the scores of each."""
+async def _rescore(
+    database: Database,
+    groups: Sequence[tuple[str, list[str]]],
+    score: Callable[[str, Collection[str]], Awaitable[list[Rewards]]],
+    set_no: int,
+    count: int,
+    on_progress: Callable[[int, int], None],
+) -> _Tally:
+    """Score ``groups`` with their members to score, ``count`` at a time. Returns when all scores are stored."""
+    writer = CommitQueue(database)
+    client = StoreClient(writer.run)
+    tally, done, waiting = _Tally(), iter(range(1, len(groups) + 1)), iter(groups)
 
-    def __init__(self, database: Database, set_no: int, reward: RewardShaper, timeout_s: float, tally: _Tally) -> None:
-        self._database = database
-        self._set_no = set_no
-        self._reward = reward
-        self._timeout_s = timeout_s
-        self._tally = tally
+    async def work() -> None:
+        for group, members in waiting:
+            scores = await score(group, set(members))
+            await client.commit(add_rewards.bind(reward_set=set_no, rewards=scores))
+            tally.add(scores)
+            on_progress(next(done), len(groups))
 
-    async def run(
-        self, groups: Sequence[tuple[str, list[str]]], count: int, on_progress: Callable[[int, int], None]
-    ) -> None:
-        """Score ``groups`` with their members to score, ``count`` at a time. Returns when all scores are stored."""
-        writer = CommitQueue(self._database)
-        client = StoreClient(writer.run)
-        done = iter(range(1, len(groups) + 1))
+    try:
+        await asyncio.gather(*(work() for _ in range(min(count, len(groups)))))
+    finally:
+        await asyncio.to_thread(writer.close)
+    return tally
 
-        async def work(waiting: Iterator[tuple[str, list[str]]]) -> None:
-            for group, members in waiting:
-                scores = await self._scores(group, set(members))
-                await client.commit(add_rewards.bind(reward_set=self._set_no, rewards=scores))
-                self._tally.add(scores)
-                on_progress(next(done), len(groups))
 
-        waiting = iter(groups)
-        try:
-            await asyncio.gather(*(work(waiting) for _ in range(min(count, len(groups)))))
-        finally:
-            await asyncio.to_thread(writer.close)
+async def _scores(
+    database: Database, reward: RewardShaper, timeout_s: float, name: str, members: Collection[str]
+) -> list[Rewards]:
+    """Return the scores of ``members`` of a group."""
+    try:
+        (group,) = await asyncio.to_thread(queries.load_groups, database, [name], texts=reward.needs_texts)
+    except Pruned as error:
+        return [Rewards(one, None, [{"error": str(error)}]) for one in members]
+    finished = [one for one in group.trajectories if one.status in SCORED_STATUSES]
+    passed = [one for one in finished if one.id in members] if reward.independent else finished
 
-    async def _scores(self, name: str, members: Collection[str]) -> list[Rewards]:
-        """Return the scores of ``members`` of a group."""
-        reward = self._reward
-        texts = reward.needs_texts
-        try:
-            (group,) = await asyncio.to_thread(queries.load_groups, self._database, [name], texts=texts)
-        except Pruned as error:
-            return [Rewards(one, None, [{"error": str(error)}]) for one in members]
-        finished = [one for one in group.trajectories if one.status in SCORED_STATUSES]
-        passed = [one for one in finished if one.id in members] if reward.independent else finished
-        try:
-            async with asyncio.timeout(self._timeout_s):
-                scores = await in_thread(lambda: self._shaped(replace(group, trajectories=tuple(passed))))
-        except TimeoutError:
-            reason = f"`{component_name(type(reward))}` took longer than {self._timeout_s:g} s"
-            scores = [Rewards(one.id, None, [{"error": reason}]) for one in passed]
-        return [one for one in scores if one.trajectory in members]
+    def shaped() -> list[Rewards]:
+        with reward.calling("__call__"):
+            return shape(replace(group, trajectories=tuple(passed)), [reward])[1]
 
-    def _shaped(self, group: Group) -> list[Rewards]:
-        with self._reward.calling("__call__"):
-            _, scores = shape(group, [self._reward])
-        return scores
+    try:
+        async with asyncio.timeout(timeout_s):
+            scores = await in_thread(shaped)
+    except TimeoutError:
+        reason = f"`{component_name(type(reward))}` took longer than {timeout_s:g} s"
+        scores = [Rewards(one.id, None, [{"error": reason}]) for one in passed]
+    return [one for one in scores if one.trajectory in members]

@@ -14,7 +14,7 @@ from ..config.schema import RunConfig
 from ..learner import checkpoint
 from ..learner.model.loading import merge_adapter, tokenizer_files
 from ..preflight.check import check
-from ..preflight.refusal import Stage, refuse
+from ..preflight.refusal import Stage, Subject, refuse
 from ..warmup.vocabulary import closed_vocabulary
 from .identity import RunIdentity
 
@@ -73,7 +73,7 @@ def initial_state(config: RunConfig, identity: RunIdentity, database: Database, 
         model, _ = parent
     else:
         model = config.model.folder() or _make_model(config, folder / "model")
-    refuse(check(config, identity.command, stage=Stage.WEIGHTS, database=database, model=model))
+    refuse(check(Subject(config, identity.command, database, model), Stage.WEIGHTS))
     if is_fork:
         model = _own_model(model, folder / "model")
     _copy_tokenizer(model, folder / "tokenizer")

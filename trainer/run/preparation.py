@@ -15,7 +15,6 @@ from ...records import PolicyVersion
 from ..cluster.actors import Cluster
 from ..cluster.weight_link import weight_link
 from ..context import RunContext
-from ..evaluation.heldout import EvalResult
 from ..evaluation.in_run import Evaluator
 from ..learner import checkpoint
 from ..learner.backends.base import LearnerBackend
@@ -23,8 +22,8 @@ from ..learner.backends.fsdp import FsdpLearner
 from ..learner.backends.local import Learner
 from ..learner.checkpoint import CheckpointManager
 from ..preflight.check import check
-from ..preflight.refusal import Command, Stage, refuse
-from ..telemetry.events import Note
+from ..preflight.refusal import Command, Stage, Subject, refuse
+from ..telemetry.events import EvalResult, Note
 from ..warmup.sft import warm_up
 from .initial_state import InitialState
 from .state import RunState
@@ -75,7 +74,7 @@ class Preparation:
         """
         context, config, initial = self._context, self._context.config, self._initial
         command = Command.RESUME if initial.resumes else Command.TRAIN
-        refuse(await asyncio.to_thread(check, config, command, stage=Stage.ACTORS, model=initial.model))
+        refuse(await asyncio.to_thread(check, Subject(config, command, model=initial.model), Stage.ACTORS))
         learner = await asyncio.to_thread(load_learner, context, initial)
         if initial.resumes:
             await self._load_reference(learner)

@@ -31,7 +31,7 @@ from ..cluster.runtime import start_ray, stop_ray
 from ..config.schema import RunConfig
 from ..learner.backends.base import RankFailed, RanksLate
 from ..preflight.check import check
-from ..preflight.refusal import Command, Refused, refuse
+from ..preflight.refusal import Command, Refused, Subject, refuse
 from ..shutdown import SHUTDOWN
 from ..telemetry.events import Event, Note
 from .driver import RESUMES, TORCH_MODULES, Driver
@@ -66,8 +66,8 @@ def train(
     try:
         identity = _identify(config, database, fork)
     except Refused as refused:
-        raise Refused([*refused.refusals, *check(config, Command.TRAIN, database=database)]) from None
-    refuse(check(config, identity.command, database=database, note=lambda text: report(Note(text))))
+        raise Refused([*refused.refusals, *check(Subject(config, Command.TRAIN, database))]) from None
+    refuse(check(Subject(config, identity.command, database, note=lambda text: report(Note(text)))))
     database = database or open_database(store_url, create=True)
     logs = LogFolder.of(run_folder(database, identity.name))
     with hold_run(database, identity.name, SHUTDOWN.abandon), logs.writing("driver"):

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from ...records import PolicyVersion
 from ..context import RunContext
-from ..evaluation.heldout import EvalResult
+from ..telemetry.events import EvalResult
 
 T = TypeVar("T")
 

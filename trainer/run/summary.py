@@ -11,7 +11,8 @@ from typing import Any
 from ...masking import without_secrets
 from ...store import queries
 from ..context import RunContext
-from ..evaluation.heldout import EvalResult, newcombe
+from ..evaluation.heldout import newcombe
+from ..telemetry.events import EvalResult
 from ..telemetry.metrics import finite
 
 INITIAL_EVALUATIONS = ("warmup", "untrained", "forked")

@@ -1,7 +1,8 @@
-"""Events that a run reports while it goes on: for the console's live table, plain lines and the metrics file."""
+"""Events that a run reports while it goes on, for the console and the metrics, and the result of an evaluation."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 from ...records import GroupState
 
@@ -43,22 +44,32 @@ class UpdateDone:
 
 
 @dataclass(frozen=True, slots=True)
-class Evaluated:
-    """Held-out success with its 95 % Wilson interval."""
+class EvalResult:
+    """Success of a policy on held-out tasks, with its 95 % Wilson interval."""
 
     name: str
-    success: float
-    low: float
-    high: float
-    by_environment: Mapping[str, float]
-    """Success by environment of the mixture."""
-    seconds: float
+    run: str
     tasks: int
     """Episodes that the rates count."""
     failed: int
     """Episodes that failed because of their environment, an engine or a worker; no rate counts them."""
-    failed_by_policy: int = 0
-    """Counted episodes that ended as ``policy_error`` or ``timeout``."""
+    failed_by_policy: int
+    """Counted episodes that ended as ``policy_error`` or ``timeout``; each is a failure in every rate."""
+    success: float
+    low: float
+    high: float
+    reward: float
+    """Mean over the counted episodes; a failed one has the reward that it had collected."""
+    turns: float
+    by_environment: dict[str, float] = field(default_factory=dict)
+    """Success by environment of the mixture."""
+    seconds: float = 0.0
+    note: str = ""
+    """The reason for which an episode ended before its first turn; empty if none did."""
+
+    def json(self) -> dict[str, Any]:
+        """Return the fields as JSON values."""
+        return asdict(self)
 
 
-Event = Note | UpdateDone | Evaluated
+Event = Note | UpdateDone | EvalResult

@@ -8,7 +8,7 @@ from rich.console import Console
 from turnwise.console.terminal import live
 from turnwise.console.terminal.live import LiveView
 from turnwise.records import GroupState
-from turnwise.trainer.telemetry.events import Evaluated, Note, UpdateDone
+from turnwise.trainer.telemetry.events import EvalResult, Note, UpdateDone
 
 
 def update(number: int, waiting: str = "rollouts") -> UpdateDone:
@@ -30,7 +30,7 @@ def update(number: int, waiting: str = "rollouts") -> UpdateDone:
     )
 
 
-def watch(*events: UpdateDone | Note | Evaluated, terminal: bool = False, width: int = 140) -> str:
+def watch(*events: UpdateDone | Note | EvalResult, terminal: bool = False, width: int = 140) -> str:
     shown = io.StringIO()
     with LiveView("demo", out=Console(file=shown, force_terminal=terminal, width=width, markup=False)) as view:
         for event in events:
@@ -62,7 +62,8 @@ def test_slow_updates_print_every_line(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_notes_and_evaluations_are_lines_of_their_own() -> None:
-    held_out = Evaluated("warmup", 0.21, 0.16, 0.27, {"find": 0.4, "login": 0.0}, 3.0, 198, 2)
+    rates = {"find": 0.4, "login": 0.0}
+    held_out = EvalResult("warmup", "r", 198, 2, 0, 0.21, 0.16, 0.27, 0.2, 4.0, rates, 3.0)
     lines = watch(Note("resumed at update 40"), held_out).splitlines()
     assert lines == [
         "resumed at update 40",

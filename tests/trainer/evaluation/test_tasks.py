@@ -10,8 +10,8 @@ from turnwise.errors import TurnwiseError
 from turnwise.store import queries
 from turnwise.store.database import open_database
 from turnwise.tests.agents.servers import Counter, serving
-from turnwise.trainer.evaluation.heldout import EvalResult
 from turnwise.trainer.evaluation.tasks import evaluate
+from turnwise.trainer.telemetry.events import EvalResult
 
 EPISODES = 24
 TURNS = 3

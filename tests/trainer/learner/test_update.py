@@ -20,9 +20,8 @@ from turnwise.trainer.algorithms.filters.samples.base import SampleFilter
 from turnwise.trainer.algorithms.groups import TrainSample
 from turnwise.trainer.algorithms.random_streams import Streams
 from turnwise.trainer.config.loading import parse_config
-from turnwise.trainer.evaluation.heldout import EvalResult
 from turnwise.trainer.learner.update import UpdateResult, UpdateStep
-from turnwise.trainer.telemetry.events import UpdateDone
+from turnwise.trainer.telemetry.events import EvalResult, UpdateDone
 
 DOCUMENTED = Path(__file__).parents[3] / "docs" / "guide" / "metrics.md"
 SITE = {"id": "turnwise/TextSite-v0", "options": {"family": "find"}}

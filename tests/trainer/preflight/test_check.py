@@ -64,10 +64,10 @@ def test_checks_run_by_cost_and_only_for_their_purposes_and_stage() -> None:
         def one(subject: Subject, cost: Cost = cost) -> None:
             ran.append(cost)
 
-    assert check(run_config(), Command.BRANCH) == []
+    assert check(Subject(run_config(), Command.BRANCH)) == []
     assert ran == [Cost.CONFIGURATION, Cost.STORE, Cost.WEIGHTS]
-    check(run_config(), Command.BRANCH, stage=Stage.ACTORS)
-    check(run_config(), Command.DOCTOR)
+    check(Subject(run_config(), Command.BRANCH), Stage.ACTORS)
+    check(Subject(run_config(), Command.DOCTOR))
     assert len(ran) == 3
 
 
@@ -80,7 +80,7 @@ def test_the_error_of_one_check_does_not_hide_another_and_equal_ones_are_one() -
             yield Refusal("other", f"reason {number}")
             refuse([Refusal("key", "the same")])
 
-    assert list(map(str, check(run_config(), Command.BRANCH))) == ["reason 1", "the same", "reason 2"]
+    assert list(map(str, check(Subject(run_config(), Command.BRANCH)))) == ["reason 1", "the same", "reason 2"]
 
 
 def test_a_name_that_is_taken_is_refused_with_the_other_reasons(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ from turnwise.trainer.context import RunContext
 from turnwise.trainer.learner import checkpoint
 from turnwise.trainer.learner.checkpoint import CheckpointManager
 from turnwise.trainer.preflight.check import check
-from turnwise.trainer.preflight.refusal import Refused, refuse
+from turnwise.trainer.preflight.refusal import Refused, Subject, refuse
 from turnwise.trainer.run.identity import RunIdentity, resolve_run
 from turnwise.trainer.run.initial_state import InitialState, initial_state
 from turnwise.trainer.run.preparation import load_learner
@@ -69,7 +69,7 @@ def begin(database: Database, of: RunConfig, fork: bool = False, *, saves: bool 
         rows = {name: queries.find_run(conn, name) for name in (PARENT, FORK) if exists(database, name)}
     identity = resolve_run(of, rows.get, fork)
     name = identity.name
-    refuse(check(of, identity.command, database=database))
+    refuse(check(Subject(of, identity.command, database)))
     initial = initial_state(of, identity, database, run_folder(database, name))
     create_run(database, name, config=of.resolved(), config_hash=of.digest(), parent=identity.parent)
     if identity.resumes:
