@@ -31,7 +31,7 @@ from turnwise.envs.tasks import make_task
 from turnwise.records import Group, GroupState, Horizon, Purpose, Role
 from turnwise.store.database import Database, open_database
 from turnwise.store.run_store import RunStore
-from turnwise.trainer.algorithms.curriculum.horizons.constant import ConstantHorizon
+from turnwise.trainer.algorithms.horizons.constant import ConstantHorizon
 from turnwise.trainer.cluster.actors import Cluster
 from turnwise.trainer.cluster.runtime import start_ray, stop_ray
 from turnwise.trainer.config.schema import RunConfig

@@ -11,17 +11,17 @@ from pydantic import BaseModel, Field, PrivateAttr, SerializeAsAny, model_valida
 from ...records import ScoredGroup
 from .advantages.base import AdvantageEstimator
 from .component import Component
-from .curriculum.group_sizes.base import GroupSize
-from .curriculum.horizons.base import HorizonSchedule
-from .curriculum.prompt_prefixes.base import PromptPrefix
-from .curriculum.task_samplers.base import TaskSampler
-from .filters.groups.base import GroupFilter
-from .filters.samples.base import SampleFilter
+from .group_filters.base import GroupFilter
+from .group_sizes.base import GroupSize
+from .horizons.base import HorizonSchedule
 from .losses.base import Need, PolicyLoss
+from .prompt_prefixes.base import PromptPrefix
 from .proximal.base import ProximalPolicy
 from .replay.base import ReplayBuffer
 from .rewards.base import RewardShaper
 from .rollout_control.base import RolloutController
+from .sample_filters.base import SampleFilter
+from .task_samplers.base import TaskSampler
 
 if TYPE_CHECKING:
     from torch import Tensor

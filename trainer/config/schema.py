@@ -12,8 +12,8 @@ from ...envs.sandboxes import SandboxSettings
 from ...store.maintenance.policy import RetentionPolicy
 from ..algorithms.algorithm_set import SLOTS, AlgorithmConfig
 from ..algorithms.component import Component
-from ..algorithms.curriculum.task_samplers.base import WeightedEnvironment
 from ..algorithms.registry import component_name
+from ..algorithms.task_samplers.base import WeightedEnvironment
 from .sections import (
     CheckpointConfig,
     EnvironmentConfig,

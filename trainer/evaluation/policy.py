@@ -28,8 +28,8 @@ from ...masking import without_secrets
 from ...process.start import absolute
 from ...records import Group, Horizon, Source, Trajectory
 from ...user_files import read_json_object
-from ..algorithms.curriculum.horizons.base import HorizonSchedule
-from ..algorithms.curriculum.horizons.constant import ConstantHorizon
+from ..algorithms.horizons.base import HorizonSchedule
+from ..algorithms.horizons.constant import ConstantHorizon
 from ..config.schema import RunConfig
 from ..config.sections import EnvironmentConfig, RolloutConfig
 from ..planning.engine_memory import EngineMemory

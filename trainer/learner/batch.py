@@ -23,9 +23,9 @@ from ...agents.rollout.control import LOSS_WEIGHT
 from ...errors import TurnwiseError
 from ...records import PolicyVersion, Sample, ScoredGroup, Source, Trajectory
 from ..algorithms.advantages.base import AdvantageEstimator
-from ..algorithms.filters.samples.base import SampleFilter
 from ..algorithms.groups import Credit, TrainSample, is_demonstration, sampled_tokens, successes
 from ..algorithms.losses.base import SOURCES, PolicyLoss
+from ..algorithms.sample_filters.base import SampleFilter
 from .samples import samples, staleness, sweep
 
 

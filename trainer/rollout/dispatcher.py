@@ -19,7 +19,7 @@ from ...envs.runner.once import enumerated_seeds
 from ...errors import TurnwiseError
 from ...records import Group, GroupState, Outcome, Purpose, Task
 from ...store.operations.group_states import RUN_ENDED
-from ..algorithms.curriculum.task_samplers.base import WeightedEnvironment
+from ..algorithms.task_samplers.base import WeightedEnvironment
 from ..context import RunContext
 from ..failpoints import failpoint
 from ..telemetry.events import Note

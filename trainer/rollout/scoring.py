@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from ...errors import TurnwiseError
 from ...records import SCORED_STATUSES, Group, GroupState, ScoredGroup, Trajectory, failed_by_policy
 from ...store.operations import Rewards
-from ..algorithms.filters.groups.base import GroupFilter
+from ..algorithms.group_filters.base import GroupFilter
 from ..algorithms.groups import PerTurn, Shaped
 from ..algorithms.registry import component_name
 from ..algorithms.rewards.base import RewardShaper

@@ -8,7 +8,7 @@ from turnwise.errors import TurnwiseError
 from turnwise.records import ScoredGroup, Task
 from turnwise.tests.trainer.scored_groups import scored_group
 from turnwise.trainer.algorithms.algorithm_set import AlgorithmSet
-from turnwise.trainer.algorithms.curriculum.group_sizes.base import GroupSize
+from turnwise.trainer.algorithms.group_sizes.base import GroupSize
 from turnwise.trainer.algorithms.replay.base import ReplayBuffer
 from turnwise.trainer.config.loading import parse_config
 

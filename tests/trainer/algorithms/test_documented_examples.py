@@ -10,7 +10,7 @@ from turnwise.agents.tiny_model import new_model
 from turnwise.envs.tasks import make_task
 from turnwise.records import Group, Horizon, ScoredGroup, Status, Trajectory
 from turnwise.tests.trainer.learner.train_samples import VOCABULARY, train_samples
-from turnwise.trainer.algorithms.curriculum.task_samplers.base import WeightedEnvironment
+from turnwise.trainer.algorithms.task_samplers.base import WeightedEnvironment
 from turnwise.trainer.config.loading import parse_config
 from turnwise.trainer.learner.backends.local import Learner
 

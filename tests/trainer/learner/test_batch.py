@@ -28,9 +28,9 @@ from turnwise.records import (
 from turnwise.tests.trainer.scored_groups import scored
 from turnwise.trainer.algorithms.advantages.base import GroupAdvantage
 from turnwise.trainer.algorithms.advantages.grpo import GRPO
-from turnwise.trainer.algorithms.filters.samples.negative_advantage_weight import NegativeAdvantageWeight
 from turnwise.trainer.algorithms.groups import Credit
 from turnwise.trainer.algorithms.losses.decoupled_ppo import DecoupledPPO
+from turnwise.trainer.algorithms.sample_filters.negative_advantage_weight import NegativeAdvantageWeight
 from turnwise.trainer.learner.batch import assemble
 from turnwise.trainer.learner.batch_stats import batch_items
 from turnwise.trainer.learner.packing import pack

@@ -16,9 +16,9 @@ from turnwise.records import GroupState, ScoredGroup
 from turnwise.store.queries import load_group_heads
 from turnwise.tests.agents.players import Stage, group, on_stage, oracle, site
 from turnwise.tests.trainer.playing import FIRST, dispatcher, update_step
-from turnwise.trainer.algorithms.filters.samples.base import SampleFilter
 from turnwise.trainer.algorithms.groups import TrainSample
 from turnwise.trainer.algorithms.random_streams import Streams
+from turnwise.trainer.algorithms.sample_filters.base import SampleFilter
 from turnwise.trainer.config.loading import parse_config
 from turnwise.trainer.learner.update import UpdateResult, UpdateStep
 from turnwise.trainer.telemetry.events import EvalResult, UpdateDone

@@ -27,8 +27,8 @@ from turnwise.tests.store.making import call, items, play, trajectory
 from turnwise.tests.trainer.playing import run_context
 from turnwise.tests.trainer.rollout.test_dispatcher import Never
 from turnwise.trainer.algorithms.algorithm_set import AlgorithmSet
-from turnwise.trainer.algorithms.curriculum.task_samplers.base import TaskSampler, WeightedEnvironment
 from turnwise.trainer.algorithms.random_streams import Streams
+from turnwise.trainer.algorithms.task_samplers.base import TaskSampler, WeightedEnvironment
 from turnwise.trainer.config.loading import parse_config
 from turnwise.trainer.config.schema import RunConfig
 from turnwise.trainer.rollout.dispatcher import Dispatcher

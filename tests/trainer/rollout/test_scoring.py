@@ -9,14 +9,14 @@ from pydantic import ConfigDict
 from turnwise.errors import TurnwiseError
 from turnwise.records import Group, GroupState, Status
 from turnwise.tests.trainer.scored_groups import scored_group
-from turnwise.trainer.algorithms.curriculum.group_sizes.dars import Dars
-from turnwise.trainer.algorithms.curriculum.group_sizes.dart import Dart
-from turnwise.trainer.algorithms.curriculum.horizons.successful_length import SuccessfulLength
-from turnwise.trainer.algorithms.curriculum.task_samplers.mopps import MoPPS
-from turnwise.trainer.algorithms.filters.groups.zero_variance import ZeroVariance
+from turnwise.trainer.algorithms.group_filters.zero_variance import ZeroVariance
+from turnwise.trainer.algorithms.group_sizes.dars import Dars
+from turnwise.trainer.algorithms.group_sizes.dart import Dart
 from turnwise.trainer.algorithms.groups import PerTurn, Shaped, counted_successes, successes
+from turnwise.trainer.algorithms.horizons.successful_length import SuccessfulLength
 from turnwise.trainer.algorithms.rewards.base import RewardShaper
 from turnwise.trainer.algorithms.rewards.turn_penalty import TurnPenalty
+from turnwise.trainer.algorithms.task_samplers.mopps import MoPPS
 from turnwise.trainer.learner.batch import _task_success
 from turnwise.trainer.rollout.scoring import score
 

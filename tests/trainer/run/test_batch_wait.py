@@ -16,7 +16,7 @@ from turnwise.records import ScoredGroup, Status, Trajectory
 from turnwise.tests.agents.players import QUICK, Respond, Script, Stage, on_stage, oracle, site
 from turnwise.tests.envs.faulty import FAULTY
 from turnwise.tests.trainer.playing import FIRST, InProcess, run_context
-from turnwise.trainer.algorithms.filters.groups.base import GroupFilter
+from turnwise.trainer.algorithms.group_filters.base import GroupFilter
 from turnwise.trainer.algorithms.random_streams import Streams
 from turnwise.trainer.config.loading import parse_config
 from turnwise.trainer.config.schema import RunConfig

@@ -14,9 +14,9 @@ from turnwise.store.queries.lineage import BatchGroup, BatchMember, StoredUpdate
 from turnwise.tests.trainer.rollout.episodes import tree_group
 from turnwise.trainer.algorithms.advantages.base import AdvantageEstimator
 from turnwise.trainer.algorithms.advantages.tree import TreeCredit
-from turnwise.trainer.algorithms.filters.samples.negative_advantage_weight import NegativeAdvantageWeight
 from turnwise.trainer.algorithms.groups import Credit, TrainSample, sampled_tokens
 from turnwise.trainer.algorithms.losses.hpt import HPT
+from turnwise.trainer.algorithms.sample_filters.negative_advantage_weight import NegativeAdvantageWeight
 from turnwise.trainer.config.sections import LearnerConfig
 from turnwise.trainer.learner.batch import Batch, assemble
 from turnwise.trainer.learner.batch_stats import batch_items

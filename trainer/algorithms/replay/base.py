@@ -13,7 +13,7 @@ from ....errors import TurnwiseError
 from ....records import ScoredGroup, Source
 from ....store.queries import RunReader
 from ..component import Component
-from ..filters.groups.base import GroupFilter
+from ..group_filters.base import GroupFilter
 from ..losses.base import PolicyLoss
 from ..registry import component_name
 

@@ -21,8 +21,8 @@ from pydantic import Field, PrivateAttr
 
 from ....records import SUCCESS_RETURN, ScoredGroup, Trajectory
 from ....store.queries import RunReader
-from ..filters.groups.base import GroupFilter
-from ..filters.groups.zero_variance import ZeroVariance
+from ..group_filters.base import GroupFilter
+from ..group_filters.zero_variance import ZeroVariance
 from ..groups import successes
 from ..losses.base import PolicyLoss
 from .base import ReplayBuffer

@@ -12,16 +12,16 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from turnwise.records import ScoredGroup, Task
 from turnwise.tests.trainer.scored_groups import scored_group
-from turnwise.trainer.algorithms.curriculum.group_sizes.base import MIN_SIZE, GroupSize
-from turnwise.trainer.algorithms.curriculum.group_sizes.constant import ConstantSize
-from turnwise.trainer.algorithms.curriculum.group_sizes.dars import Dars
-from turnwise.trainer.algorithms.curriculum.group_sizes.dart import Dart
-from turnwise.trainer.algorithms.curriculum.horizons.additive import AdditiveHorizon
-from turnwise.trainer.algorithms.curriculum.horizons.base import HorizonSchedule
-from turnwise.trainer.algorithms.curriculum.horizons.constant import ConstantHorizon
-from turnwise.trainer.algorithms.curriculum.horizons.multiplicative import MultiplicativeHorizon
-from turnwise.trainer.algorithms.curriculum.horizons.staged import StagedHorizon
-from turnwise.trainer.algorithms.curriculum.horizons.successful_length import SuccessfulLength
+from turnwise.trainer.algorithms.group_sizes.base import MIN_SIZE, GroupSize
+from turnwise.trainer.algorithms.group_sizes.constant import ConstantSize
+from turnwise.trainer.algorithms.group_sizes.dars import Dars
+from turnwise.trainer.algorithms.group_sizes.dart import Dart
+from turnwise.trainer.algorithms.horizons.additive import AdditiveHorizon
+from turnwise.trainer.algorithms.horizons.base import HorizonSchedule
+from turnwise.trainer.algorithms.horizons.constant import ConstantHorizon
+from turnwise.trainer.algorithms.horizons.multiplicative import MultiplicativeHorizon
+from turnwise.trainer.algorithms.horizons.staged import StagedHorizon
+from turnwise.trainer.algorithms.horizons.successful_length import SuccessfulLength
 from turnwise.trainer.algorithms.registry import component_names
 
 TASKS = [Task(f"t{number}", "e", "0", number, "train") for number in range(3)]

@@ -7,16 +7,16 @@ import pytest
 from pydantic import ValidationError
 from turnwise.records import ScoredGroup, Status, Task
 from turnwise.tests.trainer.scored_groups import scored_group
-from turnwise.trainer.algorithms.curriculum.group_sizes.constant import ConstantSize
-from turnwise.trainer.algorithms.curriculum.group_sizes.dars import Dars
-from turnwise.trainer.algorithms.curriculum.group_sizes.dart import Dart
-from turnwise.trainer.algorithms.curriculum.horizons.additive import AdditiveHorizon
-from turnwise.trainer.algorithms.curriculum.horizons.base import HorizonSchedule
-from turnwise.trainer.algorithms.curriculum.horizons.multiplicative import MultiplicativeHorizon
-from turnwise.trainer.algorithms.curriculum.horizons.staged import StagedHorizon
-from turnwise.trainer.algorithms.curriculum.horizons.successful_length import SuccessfulLength
-from turnwise.trainer.algorithms.curriculum.task_samplers.mopps import MoPPS
+from turnwise.trainer.algorithms.group_sizes.constant import ConstantSize
+from turnwise.trainer.algorithms.group_sizes.dars import Dars
+from turnwise.trainer.algorithms.group_sizes.dart import Dart
 from turnwise.trainer.algorithms.groups import successes
+from turnwise.trainer.algorithms.horizons.additive import AdditiveHorizon
+from turnwise.trainer.algorithms.horizons.base import HorizonSchedule
+from turnwise.trainer.algorithms.horizons.multiplicative import MultiplicativeHorizon
+from turnwise.trainer.algorithms.horizons.staged import StagedHorizon
+from turnwise.trainer.algorithms.horizons.successful_length import SuccessfulLength
+from turnwise.trainer.algorithms.task_samplers.mopps import MoPPS
 
 TASK = Task("t", "e", "0", 0, "train")
 

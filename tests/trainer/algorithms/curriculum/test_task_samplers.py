@@ -9,10 +9,10 @@ from turnwise.envs.tasks import make_task
 from turnwise.errors import TurnwiseError
 from turnwise.records import ScoredGroup
 from turnwise.tests.trainer.scored_groups import SITE, scored_group
-from turnwise.trainer.algorithms.curriculum.task_samplers.base import WeightedEnvironment
-from turnwise.trainer.algorithms.curriculum.task_samplers.learnability import Learnability
-from turnwise.trainer.algorithms.curriculum.task_samplers.mixture import Mixture
-from turnwise.trainer.algorithms.curriculum.task_samplers.mopps import MoPPS
+from turnwise.trainer.algorithms.task_samplers.base import WeightedEnvironment
+from turnwise.trainer.algorithms.task_samplers.learnability import Learnability
+from turnwise.trainer.algorithms.task_samplers.mixture import Mixture
+from turnwise.trainer.algorithms.task_samplers.mopps import MoPPS
 
 BOTH = [
     WeightedEnvironment(SITE, options={"family": "find"}, weight=3),

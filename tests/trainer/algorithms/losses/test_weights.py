@@ -7,7 +7,6 @@ import pytest
 import torch
 from turnwise.records import Sample, Source
 from turnwise.tests.trainer.algorithms.losses.token_batches import token_batch
-from turnwise.trainer.algorithms.filters.samples.negative_advantage_weight import NegativeAdvantageWeight
 from turnwise.trainer.algorithms.groups import TrainSample
 from turnwise.trainer.algorithms.losses.base import SOURCES, Aggregation, PolicyLoss
 from turnwise.trainer.algorithms.losses.behavior_cloning import BehaviorCloning
@@ -15,6 +14,7 @@ from turnwise.trainer.algorithms.losses.decoupled_ppo import DecoupledPPO
 from turnwise.trainer.algorithms.losses.gspo import GSPO
 from turnwise.trainer.algorithms.losses.hpt import HPT
 from turnwise.trainer.algorithms.losses.vcpo import VCPO
+from turnwise.trainer.algorithms.sample_filters.negative_advantage_weight import NegativeAdvantageWeight
 from turnwise.trainer.learner.packing import pack_minibatch
 
 SEQUENCE = [0, 0, 1, 1]

@@ -14,8 +14,8 @@ from typing import ClassVar
 
 from pydantic import Field, PrivateAttr
 
-from .....records import SUCCESS_RETURN, ScoredGroup, Task
-from ...groups import counted_successes
+from ....records import SUCCESS_RETURN, ScoredGroup, Task
+from ..groups import counted_successes
 from .base import MIN_SIZE, GroupSize
 
 PAPER_SIZE = 8

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from random import Random
 
-from .....records import Task
+from ....records import Task
 from .base import TaskSampler, WeightedEnvironment
 
 

@@ -3,8 +3,8 @@
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
-from .....records import ScoredGroup
-from ...component import Component
+from ....records import ScoredGroup
+from ..component import Component
 
 
 class GroupFilter(Component, ABC):

@@ -3,10 +3,10 @@
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
-from .....errors import TurnwiseError
-from .....records import ScoredGroup, Task
-from ...component import Component
-from ...registry import component_name
+from ....errors import TurnwiseError
+from ....records import ScoredGroup, Task
+from ..component import Component
+from ..registry import component_name
 
 MIN_SIZE = 2
 """Members that a comparison needs."""

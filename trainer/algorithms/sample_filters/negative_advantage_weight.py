@@ -11,7 +11,7 @@ from random import Random
 import numpy as np
 from pydantic import Field
 
-from ...groups import TrainSample
+from ..groups import TrainSample
 from .base import SampleFilter
 
 

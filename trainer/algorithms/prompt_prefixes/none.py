@@ -2,7 +2,7 @@
 
 from random import Random
 
-from .....records import Task
+from ....records import Task
 from .base import PromptPrefix
 
 

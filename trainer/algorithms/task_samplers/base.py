@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, ClassVar
 
-from .....envs.tasks import make_task
-from .....records import Task
-from ...component import Component
+from ....envs.tasks import make_task
+from ....records import Task
+from ..component import Component
 
 SEED_RANGE = 2**31
 """Task seeds are drawn below this."""

@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from .....records import ScoredGroup
+from ....records import ScoredGroup
 from .base import GroupFilter
 
 

@@ -19,8 +19,8 @@ from typing import ClassVar, Literal
 
 from pydantic import Field, PrivateAttr
 
-from .....records import SUCCESS_RETURN, ScoredGroup, Task
-from ...groups import counted_successes
+from ....records import SUCCESS_RETURN, ScoredGroup, Task
+from ..groups import counted_successes
 from .base import GroupSize
 
 METRIC_GROUPS = 32

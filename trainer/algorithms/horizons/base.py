@@ -5,8 +5,8 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from .....records import Horizon, Task
-from ...component import Component
+from ....records import Horizon, Task
+from ..component import Component
 
 
 class HorizonSchedule(Component, ABC):

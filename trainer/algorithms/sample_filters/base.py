@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from random import Random
 from typing import ClassVar
 
-from ...component import Component
-from ...groups import TrainSample
+from ..component import Component
+from ..groups import TrainSample
 
 
 class SampleFilter(Component, ABC):

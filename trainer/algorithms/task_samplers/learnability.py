@@ -12,8 +12,8 @@ from typing import ClassVar
 
 from pydantic import Field, PrivateAttr
 
-from .....envs.tasks import env_key, env_key_of
-from .....records import ScoredGroup, Task
+from ....envs.tasks import env_key, env_key_of
+from ....records import ScoredGroup, Task
 from .base import TaskSampler, WeightedEnvironment
 
 MIN_REWARD_RANGE = 1e-6

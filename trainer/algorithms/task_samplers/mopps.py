@@ -15,9 +15,9 @@ from typing import ClassVar
 
 from pydantic import Field, PrivateAttr
 
-from .....errors import TurnwiseError
-from .....records import SUCCESS_RETURN, ScoredGroup, Task
-from ...groups import counted_successes
+from ....errors import TurnwiseError
+from ....records import SUCCESS_RETURN, ScoredGroup, Task
+from ..groups import counted_successes
 from .base import TaskSampler, WeightedEnvironment
 
 PRIOR = 1.0

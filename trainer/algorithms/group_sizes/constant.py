@@ -1,6 +1,6 @@
 """The same size for every group."""
 
-from .....records import Task
+from ....records import Task
 from .base import GroupSize
 
 

@@ -4,8 +4,8 @@ from abc import ABC, abstractmethod
 from random import Random
 from typing import ClassVar
 
-from .....records import Task
-from ...component import Component
+from ....records import Task
+from ..component import Component
 
 
 class PromptPrefix(Component, ABC):

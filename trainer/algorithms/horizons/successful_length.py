@@ -10,8 +10,8 @@ from typing import ClassVar
 
 from pydantic import Field, PrivateAttr
 
-from .....records import SUCCESS_RETURN, Horizon, ScoredGroup, Status, Task
-from ...groups import successes
+from ....records import SUCCESS_RETURN, Horizon, ScoredGroup, Status, Task
+from ..groups import successes
 from .base import HorizonSchedule
 
 
