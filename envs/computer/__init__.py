@@ -1,7 +1,7 @@
 """Operate a screen in a sandbox: the shared base of web environments and other environments of windows and elements.
 
 ``driver_client`` leases a sandbox, starts a driver in it and exchanges requests with it; ``env`` is the episode;
-``calls`` parses actions; ``elements`` names the roles of elements, and ``text_tree`` renders them as numbered text.
+``calls`` parses actions; ``elements`` names the roles of elements and renders them as numbered text.
 ``templates`` draws tasks, and registers their templates.
 
 Invariant: nothing here depends on a kind of screen; ``web`` and ``desktop`` import this package, never the reverse.

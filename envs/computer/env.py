@@ -20,8 +20,7 @@ from ..options import one_of
 from ..spaces import FreeText, Png, PngSpace
 from .calls import Action, InvalidAction
 from .driver_client import DriverClient, Steps
-from .elements import MARKED_ROLES, Node, in_viewport
-from .text_tree import render
+from .elements import MARKED_ROLES, Node, in_viewport, render
 
 MARK_COLORS = ((200, 30, 30), (30, 90, 200), (20, 130, 60), (150, 60, 170), (190, 110, 0))
 MARK_SIZE_PX = 10

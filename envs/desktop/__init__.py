@@ -1,13 +1,12 @@
 """Desktop environments: real applications under Xvfb in a sandbox without a network.
 
 ``actions`` parses the agent's text, OSWorld's dialect by ``pyautogui_adapter``; ``env`` is the episode; ``task`` holds
-its values; ``desktop_session`` is the client of the desktop, which ``driver/`` operates inside the sandbox; ``oracle``
-plays action texts that name elements. Environments: ``tasks/`` (templates over all applications), ``tiny/`` for tiny
-policies, and ``custom_task`` for yours.
+its values; ``desktop_session`` is the client of the desktop, which ``driver/`` operates inside the sandbox.
+Environments: ``tasks/`` (templates over all applications), and ``env.CustomDesktopEnv`` for yours.
 
 Invariant: every action ends within its timeout, and damage that the agent's applications do is never a failure of the
 environment.
 
-To add a task: subclass ``custom_task.CustomDesktopEnv``. To add an application: install it in
+To add a task: subclass ``env.CustomDesktopEnv``. To add an application: install it in
 ``sandbox/images/desktop/Dockerfile``.
 """

@@ -23,7 +23,7 @@ class DesktopTask:
     settings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """GSettings that differ from their defaults, by schema and key, as GVariant text."""
     oracle: tuple[str, ...] = ()
-    """Actions that solve the task; ``{role 'name'}`` stands for the number of an element (``oracle.resolve``)."""
+    """Actions that solve the task; ``{role 'name'}`` stands for the number of an element (``actions.resolve``)."""
     near_misses: tuple[tuple[str, ...], ...] = ()
     """Lists of actions that almost solve it, each of which must fail."""
     data: Any = None

@@ -27,7 +27,7 @@ from ..episode import Turn
 from ..options import one_of
 from ..spaces import Png
 from ..web.apps.env import WebAppsEnv
-from ..web.apps.tasks.catalog import APP_SPLITS
+from ..web.apps.tasks import APP_SPLITS
 from ..web.browser_session import SPEC, BrowserSession
 from ..web.custom_site import SiteTask
 from ..web.env import BrowserEnv

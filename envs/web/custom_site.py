@@ -23,9 +23,8 @@ from typing import Any
 from ..computer.calls import Action
 from ..computer.env import ObservationMode, Verdict
 from .actions import ANSWER
-from .browser_session import SITE_USER, SPEC, BrowserSession
+from .browser_session import FILES, SITE_USER, SPEC, BrowserSession, SiteServer
 from .env import BrowserEnv, EpisodeStart
-from .site_server import FILES, SiteServer
 
 PORT = 8080
 

@@ -21,8 +21,8 @@ from time import monotonic
 from typing import Any
 
 from turnwise.envs.base import Obs
-from turnwise.envs.desktop.oracle import resolve
-from turnwise.envs.desktop.tasks.catalog import TEMPLATES, draw
+from turnwise.envs.desktop.actions import resolve
+from turnwise.envs.desktop.tasks import TEMPLATES, draw
 from turnwise.envs.desktop.tasks.env import DesktopTasksEnv
 from turnwise.sandbox import set_provider
 from turnwise.sandbox.images.reference import image_reference

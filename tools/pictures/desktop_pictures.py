@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from PIL import Image, ImageDraw, ImageFont
+from turnwise.envs.desktop.actions import resolve
 from turnwise.envs.desktop.env import DesktopEnv
-from turnwise.envs.desktop.oracle import play
 from turnwise.envs.desktop.task import DesktopTask
 from turnwise.envs.spaces import Png
 from turnwise.envs.tiny.desktop import TinyDesktopEnv
@@ -91,7 +91,8 @@ def main() -> None:
         for name, (task, actions, marks) in SCREENS.items():
             env.given, env.marks = task, marks
             env.reset(seed=0)
-            play(env, actions)
+            for action in actions:
+                env.step(resolve(action, env.nodes))
             observation, *_ = env.step("wait(300)")
             picture = observation["image"] if isinstance(observation, dict) else b""
             assert isinstance(picture, Png)  # noqa: S101 - narrows the type

@@ -2,7 +2,7 @@
 
 It imports the standard library, python-xlib and its own modules, and nothing else of turnwise. ``server`` answers one
 request at a time on a unix socket; ``session`` connects to the X server and the bus; ``episode`` starts applications
-and resets the desktop; ``act`` executes actions with ``screen`` and ``keyboard``; ``settle`` waits for their effects;
+and resets the desktop; ``act`` executes actions with ``screen`` and ``keyboard``;
 ``accessibility`` reports the elements, ``screen`` the picture; ``baseline`` compares the desktop with its start.
 
 The applications, and the servers that they share, run as another user of the sandbox, whose processes and files

@@ -7,11 +7,11 @@ from typing import Any
 
 from .accessibility.roles import WINDOW_ROLES
 from .accessibility.tree import middle
+from .deadline import Refused
 from .episode import Episode
-from .errors import Refused
-from .screen.keyboard import Key
-from .screen.screen import BUTTONS, WHEEL
-from .settle import settle
+from .keyboard import Key
+from .screen import BUTTONS, WHEEL
+from .session import settle
 
 MAX_WAIT_MS = 3000
 DOUBLE_CLICK_S = 0.11

@@ -7,7 +7,7 @@ import contextlib
 from Xlib import X
 from Xlib.error import XError
 
-from .screen.screen import Screen
+from .screen import Screen
 
 VOLATILE = frozenset({"_NET_ACTIVE_WINDOW", "_NET_CLIENT_LIST", "_NET_CLIENT_LIST_STACKING", "_MOTIF_DRAG_WINDOW"})
 """Properties of the root window that change without effect on the next episode."""

@@ -13,7 +13,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from time import monotonic
 
-from .errors import DeadlineExceeded
+
+class Refused(Exception):
+    """An action cannot be executed; the text is one line for the agent."""
+
+
+class DeadlineExceeded(Exception):
+    """The request overran its deadline."""
+
+
+class DesktopLost(Exception):
+    """The X server, the bus or the window manager is gone."""
+
 
 BUSY_SHARE = 0.2
 """Share of a processor that programs which are done with an action do not use, even together."""
@@ -85,3 +96,25 @@ class Deadline:
 def left_s() -> float | None:
     """Return the seconds until the deadline that is running; None without one."""
     return None if Deadline.now is None else max(Deadline.now.until - monotonic(), 0.0)
+
+
+INTERVAL_S = 0.02
+"""Read ``left_s`` this often: a longer interval, in which this process got no processor, counts as this one."""
+MAX_STRETCH = 3.0
+"""The wait ends after so many times its timeout in any case."""
+
+
+class Timeout:
+    """A timeout of ``seconds``, from now on."""
+
+    def __init__(self, seconds: float) -> None:
+        self._left_s = seconds
+        self._seen = monotonic()
+        self._until = self._seen + MAX_STRETCH * seconds
+
+    def left_s(self) -> float:
+        """Return the time left; 0 or less after the timeout."""
+        now = monotonic()
+        self._left_s -= min(now - self._seen, INTERVAL_S)
+        self._seen = now
+        return min(self._left_s, self._until - now)

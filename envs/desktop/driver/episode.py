@@ -10,11 +10,9 @@ from typing import Any
 from .accessibility.accessibles import Reader
 from .accessibility.tree import Node, Numbers, Tree
 from .baseline import Baseline
-from .errors import DesktopLost
-from .screen.screen import Screen
-from .session import Session
-from .settle import OPEN_HOLD_S, settle
-from .timeout import Timeout
+from .deadline import DesktopLost, Timeout
+from .screen import Screen
+from .session import OPEN_HOLD_S, Session, settle
 
 LOG = logging.getLogger(__name__)
 """Warnings go to stderr, which is a file of the sandbox."""

@@ -7,9 +7,9 @@ the answer. ``by`` selects what the test split holds out: instances, templates, 
 
 from ...computer.env import ObservationMode
 from ...splits import TemplateChoice
-from ..custom_task import CustomDesktopEnv
+from ..env import CustomDesktopEnv
 from ..task import DesktopTask, EndState
-from .catalog import DESKTOP_SPLITS, HELD_OUT_APPLICATION, VISUAL, draw
+from . import DESKTOP_SPLITS, HELD_OUT_APPLICATION, VISUAL, draw
 from .expected import Expected
 
 

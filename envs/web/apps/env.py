@@ -21,8 +21,8 @@ from ...computer.env import ObservationMode
 from ...splits import TemplateChoice
 from ..actions import ANSWER
 from ..custom_site import PORT, CustomSiteEnv, FinalState, SiteTask
-from .database import opened
-from .tasks.catalog import APP_SPLITS, HELD_OUT_SITE, draw
+from .state import opened
+from .tasks import APP_SPLITS, HELD_OUT_SITE, draw
 from .tasks.template import Act, AppTask
 
 DATABASE = "site.db"
@@ -61,7 +61,7 @@ class WebAppsEnv(CustomSiteEnv):
 
     def server_command(self) -> str:
         """Return the command that serves the task's app."""
-        return main_command("apps.start", self.app_task.site, str(PORT), DATABASE, WORLD)
+        return main_command("apps", self.app_task.site, str(PORT), DATABASE, WORLD)
 
     @property
     def app_task(self) -> AppTask:

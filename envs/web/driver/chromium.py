@@ -11,8 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from time import monotonic
 from typing import Any
 
-from .launcher import MAX_ARGUMENTS_BYTES, peer_uid
-from .playwright_end import install
+from .launcher import MAX_ARGUMENTS_BYTES, install, peer_uid
 from .protocol import Connection
 
 PROGRAM = "/usr/bin/chromium-headless-shell"

@@ -2,6 +2,9 @@
 
 The driver connects and sends the arguments of Chromium, as JSON, with the two ends of its pipe. Chromium lives as long
 as that connection: its end kills every process of the launcher's user, however many a page made of them.
+
+In place of Chromium, Playwright starts a program that passes the ends of its pipe to the driver (``install``). This
+program lives as long as the browser, because Playwright watches and kills it in the browser's place.
 """
 
 from __future__ import annotations
@@ -13,7 +16,9 @@ import resource
 import shutil
 import signal
 import socket
+import stat
 import struct
+import sys
 import tempfile
 from pathlib import Path
 
@@ -24,8 +29,15 @@ sandbox runs out of memory.
 """
 PROFILE = "--user-data-dir="
 READ_END, WRITE_END = 3, 4
-"""The descriptors that Chromium expects its pipe on."""
+"""The descriptors on which Chromium expects its pipe, and Playwright gives it."""
 CREDENTIALS = struct.Struct("3i")
+SCRIPT = """#!/usr/bin/python3 -IS
+import sys
+sys.path.insert(0, {folder!r})
+from driver.launcher import pass_pipe
+pass_pipe({socket!r})
+"""
+"""The program that Playwright starts in place of Chromium."""
 
 
 def main(path: str) -> None:
@@ -90,3 +102,21 @@ def become(argv: list[str], ends: list[int]) -> None:
     for number in (0, 1, 2):
         os.dup2(null, number)
     os.execv(argv[0], argv)  # noqa: S606
+
+
+def install(path: str, driver_socket: str) -> None:
+    """Write the executable file that Playwright starts; it connects to the driver's socket."""
+    folder = str(Path(__file__).resolve().parents[1])
+    file = Path(path)
+    file.write_text(SCRIPT.format(folder=folder, socket=driver_socket))
+    file.chmod(stat.S_IRWXU)
+
+
+def pass_pipe(driver_socket: str) -> None:
+    """Pass the pipe and the arguments to the driver, and wait until it closes the connection."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(driver_socket)
+        socket.send_fds(connection, [json.dumps(sys.argv[1:]).encode()], [READ_END, WRITE_END])
+        for number in (READ_END, WRITE_END):
+            os.close(number)
+        connection.recv(1)

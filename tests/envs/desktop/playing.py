@@ -1,11 +1,11 @@
 """Desktop environments that the tests play."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from turnwise.envs.base import Info
-from turnwise.envs.desktop.custom_task import CustomDesktopEnv
-from turnwise.envs.desktop.oracle import resolve
+from turnwise.envs.desktop.actions import resolve
+from turnwise.envs.desktop.env import CustomDesktopEnv
 from turnwise.envs.desktop.own_files import FILE_MODE, FOLDER_MODE, HOME
 from turnwise.envs.desktop.task import DesktopTask, EndState
 from turnwise.sandbox import Entry, Kind, Tree
@@ -41,6 +41,17 @@ class Played(CustomDesktopEnv):
         assert self.desktop.sandbox is not None
         result = self.desktop.sandbox.exec(["sh", "-c", command], timeout_s=10)
         return result.stdout.decode(errors="replace")
+
+
+def play(env: CustomDesktopEnv, actions: Sequence[str]) -> tuple[float, bool, Info]:
+    """Step actions that may name elements; return the sum of the rewards, the end and the last info."""
+    total, over, info = 0.0, False, Info()
+    for action in actions:
+        _, reward, over, _, info = env.step(resolve(action, env.nodes))
+        total += reward
+        if over:
+            break
+    return total, over, info
 
 
 def text_of(observation: Any) -> str:

@@ -3,8 +3,8 @@
 import hashlib
 
 import pytest
+from turnwise.envs.desktop.actions import resolve
 from turnwise.envs.desktop.desktop_session import DesktopSession
-from turnwise.envs.desktop.oracle import resolve
 from turnwise.envs.spaces import Png
 from turnwise.tests.envs.desktop.playing import Played, text_of
 

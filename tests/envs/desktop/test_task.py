@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 from turnwise.envs import make
-from turnwise.envs.desktop.custom_task import CustomDesktopEnv
-from turnwise.envs.desktop.oracle import play
+from turnwise.envs.desktop.env import CustomDesktopEnv
 from turnwise.envs.desktop.task import SETTINGS_FILE, DesktopTask, EndState
 from turnwise.sandbox import Entry, Kind, Tree
-from turnwise.tests.envs.desktop.playing import world_of
+from turnwise.tests.envs.desktop.playing import play, world_of
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "shipped_environments" / "desktop.md"
 

@@ -3,7 +3,7 @@
 import pytest
 from turnwise.envs.tiny.web import FIELD_ROLES, HELD_OUT, TRAINED, VOCABULARY, LoginEnv, TinyWebEnv
 from turnwise.envs.web.apps.env import WebAppsEnv
-from turnwise.envs.web.apps.tasks.catalog import APP_SPLITS
+from turnwise.envs.web.apps.tasks import APP_SPLITS
 from turnwise.envs.web.browser_session import BrowserSession
 
 SEEDS = range(20)

@@ -7,10 +7,9 @@ site may use the browser meanwhile.
 import re
 from typing import Any
 
-from turnwise.envs.web.browser_session import SITE_USER
+from turnwise.envs.web.browser_session import FILES, SITE_USER
 from turnwise.envs.web.custom_site import CustomSiteEnv, FinalState, SiteTask
 from turnwise.envs.web.env import EpisodeStart
-from turnwise.envs.web.site_server import FILES
 from turnwise.sandbox import SandboxLease
 
 LOG = (

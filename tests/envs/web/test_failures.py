@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 from turnwise.envs.computer import driver_client
-from turnwise.envs.web.browser_session import BROWSER, BROWSER_USER, DRIVER_USER, SITE_USER, SOCKET
-from turnwise.envs.web.site_server import FILES, SiteServer
+from turnwise.envs.web.browser_session import BROWSER, BROWSER_USER, DRIVER_USER, FILES, SITE_USER, SOCKET, SiteServer
 from turnwise.sandbox import SandboxError, SandboxLost
 from turnwise.sandbox.errors import NodeLost
 from turnwise.tests.envs.web.hostile_site import LOST_STEP_TIMEOUT_S, HostileSite, clean, lose, number_of

@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 from turnwise.envs.computer.env import ObservationMode
 from turnwise.envs.spaces import Png, PngSpace
-from turnwise.envs.web.browser_session import SITE_USER
+from turnwise.envs.web.browser_session import FILES, SITE_USER
 from turnwise.envs.web.custom_site import FinalState, SiteTask
-from turnwise.envs.web.site_server import FILES
 from turnwise.tests.envs.soaked import soaked_but
 from turnwise.tests.envs.web.hostile_site import (
     STEP_TIMEOUT_S,

@@ -4,8 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 from turnwise.envs.web.apps.env import WebAppsEnv
-from turnwise.envs.web.browser_session import BROWSER_USER, DRIVER_USER, SITE_USER, SOCKET, BrowserSession
-from turnwise.envs.web.site_server import FILES
+from turnwise.envs.web.browser_session import BROWSER_USER, DRIVER_USER, FILES, SITE_USER, SOCKET, BrowserSession
 from turnwise.sandbox import SandboxLease
 
 pytestmark = pytest.mark.usefixtures("browsers")

@@ -8,7 +8,7 @@ import socket
 from collections.abc import Sequence
 from typing import Any
 
-from ..timeout import INTERVAL_S, Timeout
+from ..deadline import INTERVAL_S, Timeout
 from .dbus_wire import (
     ERROR,
     FIXED_HEADER_BYTES,

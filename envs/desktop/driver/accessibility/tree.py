@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..screen.screen import Window
+from ..screen import Window
 from .accessibles import Accessible, Application, Rect
 from .roles import DROPPED, ROLES, SHOWING, TRANSPARENT, WINDOW_ROLES, flags_of, has, role_of
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
 
-from . import files, rest
-from .processes import all_processes, kill_all, own_limits, runs_other
+from . import files
+from .processes import all_processes, kill_all, own_limits, runs_other, wait_for_rest
 
 HOME = "/home/user"
 FOLDER = "/tmp/session"  # noqa: S108 - a path in the sandbox
@@ -155,7 +155,7 @@ class Desktop:
         ``timeout_s`` and ``extension_s`` limit the wait.
         """
         untimed = frozenset(one.pid for name, one in self._servers.items() if name != WINDOW_MANAGER)
-        rests = rest.wait(untimed, timeout_s, hold_s, extension_s, self._look)
+        rests = wait_for_rest(untimed, timeout_s, hold_s, extension_s, self._look)
         return {"rests": rests, **self.status()}
 
     def state(self) -> list[Any]:

@@ -1,5 +1,5 @@
 """The task templates, one module per application; ``several`` holds the tasks that need more than one.
 
-``words`` and ``pictures`` draw the documents. To add a template: a function with ``@registry.template()`` in the module
+``documents`` draws their texts and pictures. To add a template: a function with ``@registry.template()`` in the module
 of its application.
 """

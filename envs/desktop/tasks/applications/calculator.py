@@ -1,10 +1,9 @@
 """Tasks with the calculator."""
 
 from ....draws import NoInstance, SeededDraws
-from ..acts import Acts, click, done
 from ..expected import Expected
-from ..template import DesktopRegistry, Plan
-from .words import ITEMS
+from ..template import Acts, DesktopRegistry, Plan, click, done
+from .documents import ITEMS
 
 registry = DesktopRegistry("calculator")
 START = ("galculator",)

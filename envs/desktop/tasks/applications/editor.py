@@ -1,10 +1,9 @@
 """Tasks in the text editor."""
 
 from ....draws import SeededDraws
-from ..acts import SAVE, Acts, click, done, menu, press, save_as, write
 from ..expected import Expected, Text
-from ..template import DesktopRegistry, Plan
-from .words import ITEMS, PLACES, STEMS, document, note
+from ..template import SAVE, Acts, DesktopRegistry, Plan, click, done, menu, press, save_as, write
+from .documents import ITEMS, PLACES, STEMS, document, note
 
 registry = DesktopRegistry("editor")
 VIEW = "org.xfce.mousepad.preferences.view"

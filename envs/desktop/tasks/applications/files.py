@@ -1,10 +1,9 @@
 """Tasks in the file manager."""
 
 from ....draws import NoInstance, SeededDraws
-from ..acts import ENTER, FAIL, Acts, done, double_click, pick, press, write
 from ..expected import Expected
-from ..template import DesktopRegistry, Plan
-from .words import FOLDERS, PLACES, STEMS, document, note
+from ..template import ENTER, FAIL, Acts, DesktopRegistry, Plan, done, double_click, pick, press, write
+from .documents import FOLDERS, PLACES, STEMS, document, note
 
 registry = DesktopRegistry("files")
 START = ("pcmanfm .",)

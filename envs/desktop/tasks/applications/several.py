@@ -2,16 +2,14 @@
 
 from ....draws import NoInstance, SeededDraws
 from ...spreadsheet import write_workbook
-from ..acts import CLOSE_WINDOW, SAVE, Acts, done, press, write
 from ..expected import Expected, Sheet, Text
-from ..template import DesktopRegistry, Plan
+from ..template import CLOSE_WINDOW, SAVE, Acts, DesktopRegistry, Plan, done, press, write
 from .calculator import keys
+from .documents import COLORS, PLACES, SHAPES, document, draw_picture, note
 from .editor import drawn_note
 from .files import home, renamed, sized_files
-from .pictures import COLORS, SHAPES, draw_picture
 from .spreadsheet import go_to, set_cell, table, with_cell
 from .terminal import run
-from .words import PLACES, document, note
 
 registry = DesktopRegistry("several")
 OTHER_WINDOW = press("alt+Tab")

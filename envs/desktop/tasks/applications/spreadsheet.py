@@ -2,10 +2,9 @@
 
 from ....draws import NoInstance, SeededDraws
 from ...spreadsheet import Value, column, write_workbook
-from ..acts import ENTER, SAVE, Acts, click, done, menu, press, save_as, write
 from ..expected import Expected, Sheet, Text
-from ..template import DesktopRegistry, Plan
-from .words import ITEMS, PLACES
+from ..template import ENTER, SAVE, Acts, DesktopRegistry, Plan, click, done, menu, press, save_as, write
+from .documents import ITEMS, PLACES
 
 registry = DesktopRegistry("spreadsheet")
 HEADER = ("Item", "Price", "Count")

@@ -1,11 +1,10 @@
 """Tasks in the terminal."""
 
 from ....draws import NoInstance, SeededDraws
-from ..acts import Acts, done, write
 from ..expected import Expected, Text
-from ..template import DesktopRegistry, Plan
+from ..template import Acts, DesktopRegistry, Plan, done, write
+from .documents import FOLDERS, ITEMS, PLACES, document, note
 from .files import home
-from .words import FOLDERS, ITEMS, PLACES, document, note
 
 registry = DesktopRegistry("terminal")
 START = ("lxterminal",)

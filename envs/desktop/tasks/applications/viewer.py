@@ -1,11 +1,9 @@
 """Tasks in the image viewer."""
 
 from ....draws import SeededDraws
-from ..acts import Acts, click, done, press, save_as
 from ..expected import Expected
-from ..template import DesktopRegistry, Plan
-from .pictures import COLORS, SHAPES, any_picture, draw_picture
-from .words import PLACES
+from ..template import Acts, DesktopRegistry, Plan, click, done, press, save_as
+from .documents import COLORS, PLACES, SHAPES, any_picture, draw_picture
 
 registry = DesktopRegistry("viewer")
 FORWARD = click("button", "Forward")

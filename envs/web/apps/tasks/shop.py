@@ -5,8 +5,7 @@ from ..server.changes import bill, place_order, put_in_cart
 from ..server.choices import DELIVERY, line_name, money
 from ..state import Row, World
 from ..worlds.shop import world
-from .acts import answer, as_user, button, choose, fill, link, log_in, radio, search_for
-from .template import Acts, AppRegistry, Plan
+from .template import Acts, AppRegistry, Plan, answer, as_user, button, choose, fill, link, log_in, radio, search_for
 
 registry = AppRegistry("shop", world)
 

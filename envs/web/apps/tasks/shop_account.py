@@ -5,9 +5,8 @@ from ..server.changes import cancel_order as cancel
 from ..server.choices import CONTACTS, REFUNDS, RETURN_REASONS, count_of
 from ..state import Row, World
 from ..worlds.shop import WORDS
-from .acts import answer, as_user, button, choose, fill, link, log_in, radio, tick
 from .shop import dollars, open_product, registry, unrequested_wish, unwished
-from .template import Acts, Plan
+from .template import Acts, Plan, answer, as_user, button, choose, fill, link, log_in, radio, tick
 
 
 @registry.template("lookup")

@@ -13,7 +13,8 @@ from typing import Any
 
 from ....computer.templates import Template, TemplateRegistry
 from ....draws import SeededDraws
-from ..state import ExpectedState, Tables, World, read, states_equal
+from ...actions import ANSWER
+from ..state import ExpectedState, Row, Tables, World, read, states_equal
 
 _NUMBER = re.compile(r"-?[0-9]{1,12}(\.[0-9]{1,6})?", re.ASCII)
 _THOUSANDS = re.compile(r"(?<![0-9.,])[0-9]{1,3}(,[0-9]{3})+(?![0-9,])", re.ASCII)
@@ -157,3 +158,58 @@ def _normalize(text: str) -> str:
     words = " ".join(text.casefold().split()).strip("\"'").rstrip(".").strip("\"'").removeprefix("$").strip()
     # Anything but a plain number stays text: Decimal("1e999999999") exceeds every context.
     return str(Decimal(words).normalize()) if _NUMBER.fullmatch(words) else words
+
+
+def link(name: str) -> Act:
+    """Follow a link."""
+    return Act("click", "link", name)
+
+
+def button(name: str) -> Act:
+    """Press a button."""
+    return Act("click", "button", name)
+
+
+def fill(name: str, value: object) -> Act:
+    """Replace the text of a field."""
+    return Act("fill", "textbox", name, str(value))
+
+
+def search_for(value: str) -> Act:
+    """Fill in the search field."""
+    return Act("fill", "searchbox", "Search for", value)
+
+
+def choose(name: str, option: object) -> Act:
+    """Select an option of a drop-down list by its text."""
+    return Act("select_option", "combobox", name, str(option))
+
+
+def radio(name: str) -> Act:
+    """Select a radio button."""
+    return Act("click", "radio", name)
+
+
+def tick(name: str) -> Act:
+    """Toggle a checkbox."""
+    return Act("click", "checkbox", name)
+
+
+def answer(value: object) -> Act:
+    """Answer, which ends the episode."""
+    return Act(ANSWER, value=str(value))
+
+
+def log_in(user: Row) -> Acts:
+    """Log in through the menu."""
+    return (
+        link("Log in"),
+        fill("User name", user["login"]),
+        fill("Password", user["password"]),
+        button("Log in"),
+    )
+
+
+def as_user(user: Row) -> str:
+    """Return the phrase with which a goal names the user to log in as."""
+    return f"Log in as {user['login']} (password {user['password']})"

@@ -6,8 +6,7 @@ from ..server.changes import delete_issue as delete
 from ..server.choices import PRIORITIES, issue_name
 from ..state import Row, World
 from ..worlds.tracker import WORDS, world
-from .acts import answer, as_user, button, choose, fill, link, log_in, search_for, tick
-from .template import Acts, AppRegistry, Plan
+from .template import Acts, AppRegistry, Plan, answer, as_user, button, choose, fill, link, log_in, search_for, tick
 
 registry = AppRegistry("tracker", world)
 

@@ -4,8 +4,7 @@ from ....draws import NoInstance, SeededDraws
 from ..server.choices import DIGESTS, count_of
 from ..state import Row, World
 from ..worlds.tracker import WORDS
-from .acts import as_user, button, choose, fill, link, log_in, radio, tick
-from .template import Act, Acts, Plan
+from .template import Act, Acts, Plan, as_user, button, choose, fill, link, log_in, radio, tick
 from .tracker import open_issue, registry, unrequested_close, untouched
 
 

@@ -6,8 +6,7 @@ from ....draws import NoInstance, SeededDraws
 from ..server.changes import publish, revise
 from ..state import Row, World
 from ..worlds.wiki import WORDS, world
-from .acts import answer, as_user, button, choose, fill, link, log_in, search_for, tick
-from .template import Acts, AppRegistry, Plan
+from .template import Acts, AppRegistry, Plan, answer, as_user, button, choose, fill, link, log_in, search_for, tick
 
 registry = AppRegistry("wiki", world)
 QUESTIONS = {

@@ -5,8 +5,7 @@ from ..server.changes import start_thread
 from ..server.choices import NOTIFICATIONS, REPORT_REASONS
 from ..state import Row, World
 from ..worlds.wiki import WORDS
-from .acts import answer, as_user, button, choose, fill, link, log_in, radio, tick
-from .template import Acts, Plan
+from .template import Acts, Plan, answer, as_user, button, choose, fill, link, log_in, radio, tick
 from .wiki import registry, unrequested_watch
 
 NEXT = link("Next page")

@@ -3,8 +3,15 @@
 from time import monotonic, sleep
 
 import pytest
-from turnwise.envs.desktop.driver.deadline import BUSY_SHARE, STARVED_SHARE, Deadline, at_fault, left_s, process_times
-from turnwise.envs.desktop.driver.errors import DeadlineExceeded
+from turnwise.envs.desktop.driver.deadline import (
+    BUSY_SHARE,
+    STARVED_SHARE,
+    Deadline,
+    DeadlineExceeded,
+    at_fault,
+    left_s,
+    process_times,
+)
 
 IDLE = {1: (5.0, 1.0), 2: (7.0, 0.0)}
 SECONDS = 4.0

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from time import sleep
 
-from turnwise.envs.desktop.driver.timeout import INTERVAL_S, MAX_STRETCH, Timeout
+from turnwise.envs.desktop.driver.deadline import INTERVAL_S, MAX_STRETCH, Timeout
 
 STOPPED = """
 import os, signal

@@ -3,7 +3,7 @@
 import pytest
 from turnwise.envs import make
 from turnwise.envs.desktop.task import EndState
-from turnwise.envs.desktop.tasks.catalog import DESKTOP_SPLITS, TEMPLATES, draw
+from turnwise.envs.desktop.tasks import DESKTOP_SPLITS, TEMPLATES, draw
 from turnwise.envs.desktop.tasks.env import DesktopTasksEnv
 from turnwise.envs.splits import TemplateChoice
 from turnwise.tests.envs.desktop.playing import world_of

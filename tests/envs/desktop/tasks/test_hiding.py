@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 from turnwise.envs.desktop.desktop_session import DesktopSession
-from turnwise.envs.desktop.tasks.catalog import draw
+from turnwise.envs.desktop.tasks import draw
 from turnwise.envs.desktop.tasks.env import DesktopTasksEnv
 from turnwise.tests.envs.soaked import soaked_but
 

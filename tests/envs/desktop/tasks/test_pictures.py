@@ -4,7 +4,7 @@ import io
 
 import pytest
 from PIL import Image
-from turnwise.envs.desktop.tasks.applications.pictures import COLORS, GROUND, SHAPES, draw_picture
+from turnwise.envs.desktop.tasks.applications.documents import COLORS, GROUND, SHAPES, draw_picture
 
 
 @pytest.mark.parametrize("shape", SHAPES)

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
-from turnwise.envs.desktop.tasks.catalog import APPLICATIONS, GROUPS, TEMPLATES, draw
+from turnwise.envs.desktop.tasks import APPLICATIONS, GROUPS, TEMPLATES, draw
 from turnwise.tests.soak.desktops import soak_desktops
 
 SAMPLE = tuple(TEMPLATES)[::24]

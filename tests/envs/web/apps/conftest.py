@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing
 
 import pytest
-from turnwise.envs.web.apps.tasks.catalog import SITES
+from turnwise.envs.web.apps.tasks import SITES
 from turnwise.tests.envs.web.apps.running import Served
 
 

@@ -7,8 +7,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from turnwise.envs.web.apps.database import opened
 from turnwise.envs.web.apps.server.serve import Server
+from turnwise.envs.web.apps.state import opened
 from turnwise.envs.web.apps.tasks.template import Act, AppTask
 
 from .browser import Browser

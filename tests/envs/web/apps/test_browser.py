@@ -3,8 +3,7 @@
 from contextlib import closing
 
 import pytest
-from turnwise.envs.web.apps.tasks.acts import fill, link, search_for
-from turnwise.envs.web.apps.tasks.template import Act
+from turnwise.envs.web.apps.tasks.template import Act, fill, link, search_for
 from turnwise.envs.web.apps.worlds import shop as world_shop
 from turnwise.tests.envs.web.apps.browser import Browser
 from turnwise.tests.envs.web.apps.elements import Document

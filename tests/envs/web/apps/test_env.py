@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from turnwise.envs.web.apps import env as apps_env
 from turnwise.envs.web.apps.env import WebAppsEnv, as_action
-from turnwise.envs.web.apps.tasks.catalog import TEMPLATES
+from turnwise.envs.web.apps.tasks import TEMPLATES
 from turnwise.envs.web.browser_session import BrowserSession
 
 SEEDS = int(os.environ.get("TURNWISE_BROWSED_SEEDS", "1"))

@@ -5,9 +5,8 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
 import pytest
-from turnwise.envs.web.apps.tasks.acts import answer, button, choose, fill, link, log_in, radio, search_for
-from turnwise.envs.web.apps.tasks.catalog import SITES, TEMPLATES, draw
-from turnwise.envs.web.apps.tasks.template import Act
+from turnwise.envs.web.apps.tasks import SITES, TEMPLATES, draw
+from turnwise.envs.web.apps.tasks.template import Act, answer, button, choose, fill, link, log_in, radio, search_for
 from turnwise.envs.web.apps.worlds import shop as world_shop
 from turnwise.envs.web.apps.worlds import tracker as world_tracker
 from turnwise.envs.web.apps.worlds import wiki as world_wiki

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import turnwise.envs.web.apps.server
-from turnwise.envs.web.apps.tasks.catalog import SITES
+from turnwise.envs.web.apps.tasks import SITES
 from turnwise.envs.web.apps.worlds import wiki as world_wiki
 from turnwise.tests.envs.web.apps.browser import Browser
 from turnwise.tests.envs.web.apps.running import Served

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 from turnwise.envs.draws import NoInstance
-from turnwise.envs.web.apps import database
-from turnwise.envs.web.apps.database import opened
-from turnwise.envs.web.apps.state import ExpectedState, Tables, World, read, states_equal
+from turnwise.envs.web.apps import state as database
+from turnwise.envs.web.apps.state import ExpectedState, Tables, World, opened, read, states_equal
 from turnwise.envs.web.apps.tasks.template import Check, same_answer
 
 START: Tables = {"orders": [{"id": 1, "who": "a"}], "lines": [{"order_id": 1, "what": "x"}]}

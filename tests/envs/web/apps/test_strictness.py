@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
-from turnwise.envs.web.apps.tasks.catalog import TEMPLATES, draw
+from turnwise.envs.web.apps.tasks import TEMPLATES, draw
 from turnwise.tests.envs.soaked import soaked_but
 from turnwise.tests.envs.web.apps.running import Served
 

@@ -8,7 +8,7 @@ from functools import cache
 
 import pytest
 from turnwise.envs.web.actions import ANSWER
-from turnwise.envs.web.apps.tasks.catalog import SITES, TEMPLATES, draw
+from turnwise.envs.web.apps.tasks import SITES, TEMPLATES, draw
 from turnwise.envs.web.apps.tasks.template import Act, AppTask
 from turnwise.tests.envs.soaked import soaked_but
 from turnwise.tests.envs.web.apps.running import Served

@@ -5,7 +5,7 @@ from datetime import date
 from typing import Any
 
 import pytest
-from turnwise.envs.web.apps.tasks.catalog import TEMPLATES, draw
+from turnwise.envs.web.apps.tasks import TEMPLATES, draw
 from turnwise.envs.web.apps.worlds import shop as world_shop
 from turnwise.envs.web.apps.worlds import tracker as world_tracker
 from turnwise.envs.web.apps.worlds import wiki as world_wiki

@@ -7,9 +7,8 @@ renderer's process id shows whether the context was emptied or replaced.
 from typing import Any
 
 import pytest
-from turnwise.envs.web.browser_session import BROWSER_USER, SITE_USER, BrowserSession
+from turnwise.envs.web.browser_session import BROWSER_USER, FILES, SITE_USER, BrowserSession
 from turnwise.envs.web.custom_site import CustomSiteEnv, FinalState, SiteTask
-from turnwise.envs.web.site_server import FILES
 from turnwise.tests.envs.web.hostile_site import number_of
 
 READ = """(async () => ({

@@ -4,7 +4,7 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
-from turnwise.envs.computer.text_tree import render
+from turnwise.envs.computer.elements import render
 from turnwise.envs.web.driver.observe import Numbers, build_nodes, limit_text
 
 Node = dict[str, Any]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from PIL import Image
-from turnwise.envs.desktop.driver.screen.png import PngEncoder, Strip, combined_adler
+from turnwise.envs.desktop.driver.png import PngEncoder, Strip, combined_adler
 from turnwise.envs.spaces import Png
 
 WIDTH, HEIGHT = 70, 77

@@ -7,7 +7,7 @@ from typing import Any
 
 from Xlib import XK
 
-from ..errors import Refused
+from .deadline import Refused
 
 MODIFIERS = {
     "alt": "Alt_L",
