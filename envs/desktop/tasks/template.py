@@ -74,6 +74,7 @@ class Plan:
     expected: Expected
     oracle: Acts
     near_misses: tuple[Acts, ...]
+    """Acts that do not end the episode are followed by ``done()``."""
 
 
 Planner = Callable[[SeededDraws], Plan]
@@ -98,12 +99,16 @@ class DesktopTemplate(Template[DesktopTask]):
                 goal=plan.goal,
                 applications=plan.applications,
                 files=plan.files,
-                oracle=plan.oracle,
-                near_misses=plan.near_misses,
+                oracle=_ended(plan.oracle),
+                near_misses=tuple(map(_ended, plan.near_misses)),
                 data=plan.expected,
             )
 
         return attempt
+
+
+def _ended(acts: Acts) -> Acts:
+    return acts if acts and acts[-1].startswith(("done(", "fail(")) else (*acts, done())
 
 
 class DesktopRegistry(TemplateRegistry[DesktopTemplate]):

@@ -21,8 +21,8 @@ def _shown(goal: str, value: float, expression: str, wrong: str) -> Plan:
         START,
         {},
         Expected({}, display=value),
-        (*computed, done()),
-        ((*keys(expression), done()), (*keys(f"{wrong}="), done()), (*computed, click("button", "AC"), done())),
+        computed,
+        (keys(expression), keys(f"{wrong}="), (*computed, click("button", "AC"))),
     )
 
 
@@ -66,5 +66,5 @@ def average_answer(draws: SeededDraws) -> Plan:
         {},
         Expected({}, answer=str(average)),
         (*computed, done(average)),
-        ((*computed, done(one + other)), (*computed, done()), (*computed, done(int(average)))),
+        ((*computed, done(one + other)), computed, (*computed, done(int(average)))),
     )

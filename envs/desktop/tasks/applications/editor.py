@@ -2,7 +2,7 @@
 
 from ....draws import SeededDraws
 from ..expected import Expected, Text
-from ..template import SAVE, Acts, DesktopRegistry, Plan, click, done, menu, press, save_as, write
+from ..template import SAVE, Acts, DesktopRegistry, Plan, click, menu, press, save_as, write
 from .documents import ITEMS, PLACES, STEMS, document, note
 
 registry = DesktopRegistry("editor")
@@ -36,7 +36,6 @@ def at_line(index: int) -> Acts:
 
 
 CUT_LINE = (*press("shift+Down"), *press("ctrl+x"))
-SAVED = (SAVE, done())
 
 
 @registry.template()
@@ -50,8 +49,8 @@ def append_line(draws: SeededDraws) -> Plan:
         (f"mousepad {name}",),
         files,
         edited(name, files, [*lines, added]),
-        (*at_end, line, *SAVED),
-        ((*at_end, line, done()), (*press("ctrl+Home"), line, *SAVED), (*at_end, line, line, *SAVED)),
+        (*at_end, line, SAVE),
+        ((*at_end, line), (*press("ctrl+Home"), line, SAVE), (*at_end, line, line, SAVE)),
     )
 
 
@@ -66,8 +65,8 @@ def insert_line(draws: SeededDraws) -> Plan:
         (f"mousepad {name}",),
         files,
         edited(name, files, [*lines[:place], added, *lines[place:]]),
-        (*at_line(place), line, *SAVED),
-        ((*at_line(place), line, done()), (*at_line(place + 1), line, *SAVED), (*at_line(place), line, line, *SAVED)),
+        (*at_line(place), line, SAVE),
+        ((*at_line(place), line), (*at_line(place + 1), line, SAVE), (*at_line(place), line, line, SAVE)),
     )
 
 
@@ -81,11 +80,11 @@ def delete_line(draws: SeededDraws) -> Plan:
         (f"mousepad {name}",),
         files,
         edited(name, files, [line for line in lines if line != lines[place]]),
-        (*at_line(place), *CUT_LINE, *SAVED),
+        (*at_line(place), *CUT_LINE, SAVE),
         (
-            (*at_line(place), *CUT_LINE, done()),
-            (*at_line(other), *CUT_LINE, *SAVED),
-            (*at_line(place), *CUT_LINE, *press("ctrl+Home"), *CUT_LINE, *SAVED),
+            (*at_line(place), *CUT_LINE),
+            (*at_line(other), *CUT_LINE, SAVE),
+            (*at_line(place), *CUT_LINE, *press("ctrl+Home"), *CUT_LINE, SAVE),
         ),
     )
 
@@ -104,8 +103,8 @@ def move_line_up(draws: SeededDraws) -> Plan:
         (f"mousepad {name}",),
         files,
         edited(name, files, [lines[place], *(line for line in lines if line != lines[place])]),
-        (*moved(place), *SAVED),
-        ((*moved(place), done()), (*moved(other), *SAVED), (*at_line(place), *CUT_LINE, *SAVED)),
+        (*moved(place), SAVE),
+        (moved(place), (*moved(other), SAVE), (*at_line(place), *CUT_LINE, SAVE)),
     )
 
 
@@ -124,8 +123,8 @@ def replace_word(draws: SeededDraws) -> Plan:
         (f"mousepad {name}",),
         files,
         edited(name, files, [line.replace(old, new) for line in lines]),
-        (*everywhere, *SAVED),
-        ((*everywhere, done()), (*once, *SAVED), (*everywhere, *press("ctrl+End"), write(new), *SAVED)),
+        (*everywhere, SAVE),
+        (everywhere, (*once, SAVE), (*everywhere, *press("ctrl+End"), write(new), SAVE)),
     )
 
 
@@ -140,11 +139,11 @@ def save_copy(draws: SeededDraws) -> Plan:
         (f"mousepad {name}",),
         files,
         Expected({**files, copy: files[name]}),
-        (*dialog, *save_as(copy), done()),
+        (*dialog, *save_as(copy)),
         (
-            (*dialog, *press("ctrl+a"), write(copy), done()),
-            (*dialog, *save_as(other), done()),
-            (*dialog, *save_as(copy), write("x"), SAVE, done()),
+            (*dialog, *press("ctrl+a"), write(copy)),
+            (*dialog, *save_as(other)),
+            (*dialog, *save_as(copy), write("x"), SAVE),
         ),
     )
 
@@ -157,7 +156,7 @@ def new_document(draws: SeededDraws) -> Plan:
     wrong = (things[0], things[2], things[1])
 
     def written(items: tuple[str, ...]) -> Acts:
-        return (write("\n".join(items)), SAVE, *save_as(name), done())
+        return (write("\n".join(items)), SAVE, *save_as(name))
 
     return Plan(
         f"Write a shopping list into the empty document: {', '.join(things)}, in this order, one item per line. "
@@ -166,7 +165,7 @@ def new_document(draws: SeededDraws) -> Plan:
         files,
         Expected({**files, name: Text("\n".join(things))}),
         written(things),
-        ((write("\n".join(things)), done()), written(wrong), written(things[:2])),
+        ((write("\n".join(things)),), written(wrong), written(things[:2])),
     )
 
 
@@ -182,8 +181,8 @@ def capital_title(draws: SeededDraws) -> Plan:
         (f"mousepad {name}",),
         files,
         edited(name, files, [lines[0].upper(), *lines[1:]]),
-        (*first, *SAVED),
-        ((*first, done()), (*other, *SAVED), (*first, *other, *SAVED)),
+        (*first, SAVE),
+        (first, (*other, SAVE), (*first, *other, SAVE)),
     )
 
 
@@ -197,6 +196,6 @@ def change_setting(draws: SeededDraws) -> Plan:
         (f"mousepad {name}",),
         files,
         Expected(files, settings={schema: {key: "true"}}),
-        (*menu(*path), done()),
-        ((*menu(*wrong), done()), (*menu(*path), *menu(*wrong), done()), (*menu(*path), write("x"), SAVE, done())),
+        menu(*path),
+        (menu(*wrong), (*menu(*path), *menu(*wrong)), (*menu(*path), write("x"), SAVE)),
     )

@@ -66,12 +66,8 @@ def rename_file(draws: SeededDraws) -> Plan:
         START,
         files,
         Expected(moved(files, old, new)),
-        (*renamed(old, new), done()),
-        (
-            (*renamed(old, new)[:-1], done()),
-            (*renamed(other, new), done()),
-            (*renamed(old, new), *renamed(other, f"old-{other}"), done()),
-        ),
+        renamed(old, new),
+        (renamed(old, new)[:-1], renamed(other, new), (*renamed(old, new), *renamed(other, f"old-{other}"))),
     )
 
 
@@ -85,12 +81,12 @@ def move_file(draws: SeededDraws) -> Plan:
         START,
         files,
         Expected(moved(files, name, f"{folder}/{name}")),
-        (*put(name, folder), done()),
+        put(name, folder),
         (
-            (*put(name, folder)[:-1], done()),
-            (*put(name, elsewhere), done()),
-            (*put(name, folder, "ctrl+c"), done()),
-            (*put(name, folder), *back, *put(other, folder), done()),
+            put(name, folder)[:-1],
+            put(name, elsewhere),
+            put(name, folder, "ctrl+c"),
+            (*put(name, folder), *back, *put(other, folder)),
         ),
     )
 
@@ -105,8 +101,8 @@ def copy_file(draws: SeededDraws) -> Plan:
         START,
         files,
         Expected({**files, f"{folder}/{name}": files[name]}),
-        (*copy, done()),
-        ((*copy[:-1], done()), (*put(name, folder), done()), (*put(other, folder, "ctrl+c"), done())),
+        copy,
+        (copy[:-1], put(name, folder), put(other, folder, "ctrl+c")),
     )
 
 
@@ -119,12 +115,8 @@ def delete_file(draws: SeededDraws) -> Plan:
         START,
         files,
         Expected({path: content for path, content in files.items() if path != name}),
-        (*deleted(name), done()),
-        (
-            (*deleted(name)[:-1], done()),
-            (*deleted(other), done()),
-            (*deleted(name), *deleted(other), done()),
-        ),
+        deleted(name),
+        (deleted(name)[:-1], deleted(other), (*deleted(name), *deleted(other))),
     )
 
 
@@ -142,8 +134,8 @@ def delete_kind(draws: SeededDraws) -> Plan:
         START,
         {**files, **{each: document(note(draws, 1)) for each in doomed}},
         Expected(files),
-        (*every, done()),
-        ((*every[: -len(steps[-1])], done()), (*every, *deleted(name), done())),
+        every,
+        (every[: -len(steps[-1])], (*every, *deleted(name))),
     )
 
 
@@ -161,12 +153,12 @@ def folder_for_file(draws: SeededDraws) -> Plan:
         START,
         files,
         Expected(moved(files, name, f"{new}/{name}")),
-        (*created(new), *put(name, new), done()),
+        (*created(new), *put(name, new)),
         (
-            (*created(new), done()),
-            (*created(wrong), *put(name, wrong), done()),
-            (*created(new), *put(other, new), done()),
-            (*created(wrong), *created(new), *put(name, new), done()),
+            created(new),
+            (*created(wrong), *put(name, wrong)),
+            (*created(new), *put(other, new)),
+            (*created(wrong), *created(new), *put(name, new)),
         ),
     )
 
@@ -182,7 +174,7 @@ def largest_file(draws: SeededDraws) -> Plan:
         files,
         Expected(files, answer=ranked[0]),
         (*looked, done(ranked[0])),
-        ((*looked, done(ranked[1])), (*looked, done()), (*deleted(names[0]), done(ranked[0]))),
+        ((*looked, done(ranked[1])), looked, (*deleted(names[0]), done(ranked[0]))),
     )
 
 
@@ -198,8 +190,8 @@ def swap_names(draws: SeededDraws) -> Plan:
         START,
         files,
         Expected({**files, one: files[other], other: files[one]}),
-        (*first, *renamed(other, one), *last, done()),
-        ((*first, *renamed(other, one), done()), (*first, done())),
+        (*first, *renamed(other, one), *last),
+        ((*first, *renamed(other, one)), first),
     )
 
 
@@ -216,5 +208,5 @@ def missing_file(draws: SeededDraws) -> Plan:
         files,
         Expected(files, feasible=False),
         (*looked, FAIL),
-        ((*looked, done()), (*deleted(names[0]), FAIL), (*deleted(names[0]), done())),
+        (looked, (*deleted(names[0]), FAIL), deleted(names[0])),
     )

@@ -3,7 +3,7 @@
 from ....draws import NoInstance, SeededDraws
 from ...spreadsheet import write_workbook
 from ..expected import Expected, Sheet, Text
-from ..template import CLOSE_WINDOW, SAVE, Acts, DesktopRegistry, Plan, done, press, write
+from ..template import CLOSE_WINDOW, SAVE, Acts, DesktopRegistry, Plan, press, write
 from .calculator import keys
 from .documents import COLORS, PLACES, SHAPES, document, draw_picture, note
 from .editor import drawn_note
@@ -37,11 +37,11 @@ def note_plan(
         ("mousepad answer.txt", *commands),
         {**files, "answer.txt": lines.encode()},
         Expected({**files, "answer.txt": Text(f"{lines}{right}")}),
-        (*looked, *added(right), done()),
+        (*looked, *added(right)),
         (
-            (*looked, *added(right)[:-1], done()),
-            (*looked, *added(wrong), done()),
-            (*looked, *added(right), *press("ctrl+Home"), write("!"), SAVE, done()),
+            (*looked, *added(right)[:-1]),
+            (*looked, *added(wrong)),
+            (*looked, *added(right), *press("ctrl+Home"), write("!"), SAVE),
         ),
     )
 
@@ -140,11 +140,11 @@ def copy_between(draws: SeededDraws) -> Plan:
         (f"mousepad {name}", f"mousepad -o window {other}"),
         files,
         Expected({**files, other: Text(kept + lines[0])}),
-        (*copied, *pasted, SAVE, done()),
+        (*copied, *pasted, SAVE),
         (
-            (*copied, *pasted, done()),
-            (*press("ctrl+Home"), *press("shift+End"), *press("ctrl+c"), *pasted, SAVE, done()),
-            (*copied, *pasted, SAVE, *OTHER_WINDOW, write("x"), SAVE, done()),
+            (*copied, *pasted),
+            (*press("ctrl+Home"), *press("shift+End"), *press("ctrl+c"), *pasted, SAVE),
+            (*copied, *pasted, SAVE, *OTHER_WINDOW, write("x"), SAVE),
         ),
     )
 
@@ -163,8 +163,8 @@ def note_to_table(draws: SeededDraws) -> Plan:
         ("mousepad message.txt", f"gnumeric {name}"),
         files,
         Expected({**files, name: Sheet(with_cell(rows, place, 1, price))}),
-        (*right, SAVE, done()),
-        ((*right, done()), (*wrong, SAVE, done()), (*right, SAVE, *OTHER_WINDOW, write("x"), SAVE, done())),
+        (*right, SAVE),
+        (right, (*wrong, SAVE), (*right, SAVE, *OTHER_WINDOW, write("x"), SAVE)),
     )
 
 
@@ -183,8 +183,8 @@ def name_by_shape(draws: SeededDraws) -> Plan:
         ("pcmanfm .",),
         files,
         Expected({**left, new: files[name]}),
-        (*renamed(name, new), done()),
-        ((*renamed(name, new)[:-1], done()), (*renamed(other, new), done())),
+        renamed(name, new),
+        (renamed(name, new)[:-1], renamed(other, new)),
     )
 
 
@@ -204,6 +204,6 @@ def close_window(draws: SeededDraws) -> Plan:
         tuple(commands.values()),
         files,
         Expected(files, windows=tuple(left)),
-        (*close, done()),
-        ((done(),), (*wrong, done()), (*close, CLOSE_WINDOW, done())),
+        close,
+        ((), wrong, (*close, CLOSE_WINDOW)),
     )

@@ -28,9 +28,6 @@ def set_cell(reference: str, value: Value) -> Acts:
     return (*go_to(reference), write(f"{value}\n"))
 
 
-SAVED = (SAVE, done())
-
-
 def plan(goal: str, name: str, rows: Rows, sheet: Sheet, oracle: Acts, near_misses: tuple[Acts, ...]) -> Plan:
     """Return a plan on one workbook that must hold ``sheet`` at the end."""
     return Plan(goal, (f"gnumeric {name}",), {name: write_workbook(rows)}, Expected({name: sheet}), oracle, near_misses)
@@ -54,12 +51,12 @@ def set_price(draws: SeededDraws) -> Plan:
         name,
         rows,
         Sheet(with_cell(rows, place, 1, price)),
-        (*set_cell(cell, price), *SAVED),
+        (*set_cell(cell, price), SAVE),
         (
-            (*set_cell(cell, price), done()),
-            (*set_cell(wrong, price), *SAVED),
-            (*set_cell(f"C{place + 1}", price), *SAVED),
-            (*set_cell(cell, price), *set_cell(wrong, price), *SAVED),
+            set_cell(cell, price),
+            (*set_cell(wrong, price), SAVE),
+            (*set_cell(f"C{place + 1}", price), SAVE),
+            (*set_cell(cell, price), *set_cell(wrong, price), SAVE),
         ),
     )
 
@@ -77,12 +74,12 @@ def _aggregate(draws: SeededDraws, function: str, wanted: str) -> Plan:
         name,
         rows,
         Sheet((*rows, below), frozenset({cell})),
-        (*set_cell(cell, formula), *SAVED),
+        (*set_cell(cell, formula), SAVE),
         (
-            (*set_cell(cell, formula), done()),
-            (*set_cell(cell, result), *SAVED),
-            (*set_cell(f"{letter}{last + 2}", formula), *SAVED),
-            (*set_cell(cell, formula), *set_cell("A1", "Things"), *SAVED),
+            set_cell(cell, formula),
+            (*set_cell(cell, result), SAVE),
+            (*set_cell(f"{letter}{last + 2}", formula), SAVE),
+            (*set_cell(cell, formula), *set_cell("A1", "Things"), SAVE),
         ),
     )
 
@@ -115,12 +112,12 @@ def add_row(draws: SeededDraws) -> Plan:
         name,
         tuple(rows_before),
         Sheet(rows),
-        (*added_at(line, item, price, count), *SAVED),
+        (*added_at(line, item, price, count), SAVE),
         (
-            (*added_at(line, item, price, count), done()),
-            (*added_at(line, item, count, price), *SAVED),
-            (*added_at(line + 1, item, price, count), *SAVED),
-            (*added_at(line, item, price), *SAVED),
+            added_at(line, item, price, count),
+            (*added_at(line, item, count, price), SAVE),
+            (*added_at(line + 1, item, price, count), SAVE),
+            (*added_at(line, item, price), SAVE),
         ),
     )
 
@@ -139,11 +136,11 @@ def clear_row(draws: SeededDraws) -> Plan:
         name,
         rows,
         Sheet(tuple(row for index, row in enumerate(rows) if index != place)),
-        (*deleted(place), *SAVED),
+        (*deleted(place), SAVE),
         (
-            (*deleted(place), done()),
-            (*deleted(other), *SAVED),
-            (*go_to(f"A{place + 1}"), *press("shift+Right", 2), *press("Delete"), *SAVED),
+            deleted(place),
+            (*deleted(other), SAVE),
+            (*go_to(f"A{place + 1}"), *press("shift+Right", 2), *press("Delete"), SAVE),
         ),
     )
 
@@ -168,12 +165,8 @@ def sort_table(draws: SeededDraws) -> Plan:
         name,
         rows,
         Sheet((HEADER, *right)),
-        (*ordered("A2", down), *SAVED),
-        (
-            (*ordered("A2", down), done()),
-            (*ordered("A2", not down), *SAVED),
-            (*ordered("A3", down), *SAVED),
-        ),
+        (*ordered("A2", down), SAVE),
+        (ordered("A2", down), (*ordered("A2", not down), SAVE), (*ordered("A3", down), SAVE)),
     )
 
 
@@ -190,11 +183,11 @@ def export_csv(draws: SeededDraws) -> Plan:
         (f"gnumeric {name}",),
         files,
         Expected({**files, to: Text(content)}),
-        (*dialog, *save_as(to), done()),
+        (*dialog, *save_as(to)),
         (
-            (*dialog, *press("ctrl+a"), write(to), done()),
-            (*dialog, *save_as(other), done()),
-            (*set_cell("B2", 1), *dialog, *save_as(to), done()),
+            (*dialog, *press("ctrl+a"), write(to)),
+            (*dialog, *save_as(other)),
+            (*set_cell("B2", 1), *dialog, *save_as(to)),
         ),
     )
 
@@ -215,5 +208,5 @@ def find_price(draws: SeededDraws) -> Plan:
         files,
         Expected(files, answer=str(price)),
         (*looked, done(price)),
-        ((*looked, done(count)), (*looked, done()), (*set_cell("B2", 1000), SAVE, done(price))),
+        ((*looked, done(count)), looked, (*set_cell("B2", 1000), SAVE, done(price))),
     )

@@ -30,7 +30,7 @@ def count_lines(draws: SeededDraws) -> Plan:
         files,
         Expected(files, answer=str(count)),
         (*looked, done(count)),
-        ((*run(f"wc -l {other}"), done(count - 1)), (*looked, done()), (*run(f"rm {other}"), *looked, done(count))),
+        ((*run(f"wc -l {other}"), done(count - 1)), looked, (*run(f"rm {other}"), *looked, done(count))),
     )
 
 
@@ -48,12 +48,12 @@ def sorted_copy(draws: SeededDraws) -> Plan:
         START,
         files,
         Expected({**files, to: Text("\n".join(sorted(items)))}),
-        (*run(f"sort {name} > {to}"), done()),
+        run(f"sort {name} > {to}"),
         (
-            (write(f"sort {name} > {to}"), done()),
-            (*run(f"sort -r {name} > {to}"), done()),
-            (*run(f"sort {name} -o {name}", f"cp {name} {to}"), done()),
-            (*run(f"sort {other} > {to}"), done()),
+            (write(f"sort {name} > {to}"),),
+            run(f"sort -r {name} > {to}"),
+            run(f"sort {name} -o {name}", f"cp {name} {to}"),
+            run(f"sort {other} > {to}"),
         ),
     )
 
@@ -74,7 +74,7 @@ def find_word(draws: SeededDraws) -> Plan:
         files,
         Expected(files, answer=path),
         (*looked, done(path)),
-        ((*looked, done(wrong)), (*looked, done()), (*run(f"mv {path} found.txt"), done(path))),
+        ((*looked, done(wrong)), looked, (*run(f"mv {path} found.txt"), done(path))),
     )
 
 
@@ -94,8 +94,8 @@ def nested_folder(draws: SeededDraws) -> Plan:
         START,
         files,
         Expected({**files, f"{outer}/{inner}/place.txt": Text(word)}),
-        (*made(inner), done()),
-        ((*made(inner)[:1], done()), (*made(wrong), done()), (*run(f"mkdir {wrong}"), *made(inner), done())),
+        made(inner),
+        (made(inner)[:1], made(wrong), (*run(f"mkdir {wrong}"), *made(inner))),
     )
 
 
@@ -109,10 +109,6 @@ def join_files(draws: SeededDraws) -> Plan:
         START,
         files,
         Expected({**files, to: files[one] + files[other]}),
-        (*run(f"cat {one} {other} > {to}"), done()),
-        (
-            (*run(f"cat {other} {one} > {to}"), done()),
-            (*run(f"cat {one} > {to}"), done()),
-            (*run(f"cat {one} {other} > {to}", f"rm {other}"), done()),
-        ),
+        run(f"cat {one} {other} > {to}"),
+        (run(f"cat {other} {one} > {to}"), run(f"cat {one} > {to}"), run(f"cat {one} {other} > {to}", f"rm {other}")),
     )

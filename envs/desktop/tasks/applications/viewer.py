@@ -41,7 +41,7 @@ def search(goal: str, files: Files, name: str, other: str) -> Plan:
         files,
         Expected(files, answer=name),
         (*places[name], done(name)),
-        ((*places[other], done(other)), (*places[name], done()), (*places[name], *DELETE, done(name))),
+        ((*places[other], done(other)), places[name], (*places[name], *DELETE, done(name))),
     )
 
 
@@ -66,12 +66,8 @@ def delete_size(draws: SeededDraws) -> Plan:
         start(names),
         files,
         Expected({name: content for name, content in files.items() if name != names[place]}),
-        (*go_to(place), *DELETE, done()),
-        (
-            (*go_to(place), *DELETE[:1], done()),
-            (*go_to(other), *DELETE, done()),
-            (*go_to(place), *DELETE, *DELETE, done()),
-        ),
+        (*go_to(place), *DELETE),
+        ((*go_to(place), *DELETE[:1]), (*go_to(other), *DELETE), (*go_to(place), *DELETE, *DELETE)),
     )
 
 
@@ -87,11 +83,11 @@ def save_copy(draws: SeededDraws) -> Plan:
         start(names),
         files,
         Expected({**files, copy: files[names[place]]}),
-        (*go_to(place), *dialog, *save_as(copy), done()),
+        (*go_to(place), *dialog, *save_as(copy)),
         (
-            (*go_to(place), *dialog, *press("ctrl+a"), done()),
-            (*go_to(other), *dialog, *save_as(copy), done()),
-            (*go_to(place), *dialog, *save_as(wrong), done()),
+            (*go_to(place), *dialog, *press("ctrl+a")),
+            (*go_to(other), *dialog, *save_as(copy)),
+            (*go_to(place), *dialog, *save_as(wrong)),
         ),
     )
 

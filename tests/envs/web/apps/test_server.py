@@ -34,7 +34,7 @@ def test_only_the_standard_library_jinja_and_itself_are_imported(path: Path) -> 
 
 def command(folder: Path, package: str, *arguments: str) -> list[str]:
     """Return the command of ``computer.driver_client.main_command``, with this Python."""
-    program = f"import sys; sys.path[:0] = [{str(folder)!r}]; from {package}.start import main; main(*sys.argv[1:])"
+    program = f"import sys; sys.path[:0] = [{str(folder)!r}]; from {package} import main; main(*sys.argv[1:])"
     return [sys.executable, "-I", "-c", program, *arguments]
 
 
