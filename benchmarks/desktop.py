@@ -41,7 +41,7 @@ MEMORY = "cat /sys/fs/cgroup/memory/memory.usage_in_bytes 2>/dev/null || cat /sy
 class Entry(DesktopEnv):
     """A dialog with a text field, an application that defers no work to a timer."""
 
-    def start_episode(self, seed: int, split: str) -> DesktopTask:
+    def task(self, seed: int, split: str) -> DesktopTask:
         """Return the one task."""
         return DesktopTask("none", ("zenity --entry --text=Name",))
 

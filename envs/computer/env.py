@@ -9,13 +9,14 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
+from pathlib import PurePosixPath
 from typing import Any, Literal, get_args
 
 import numpy as np
 from gymnasium.spaces import Dict
 
 from ..base import Image, Obs
-from ..episode import EpisodeEnv, Turn
+from ..episode import EpisodeEnv, T, Turn
 from ..options import one_of
 from ..spaces import FreeText, Png, PngSpace
 from .calls import Action, InvalidAction
@@ -65,7 +66,23 @@ class Verdict:
     success: bool = False
 
 
-class ScreenEnv(EpisodeEnv[Any]):
+def check_files(method: str, files: Mapping[str, bytes], folder: str, max_bytes: int) -> None:
+    """Check the files of a task by relative path, which ``method`` returned, for a folder of the sandbox.
+
+    Raises:
+        TypeError: a file is not bytes.
+        ValueError: a path leads out of the folder, or the files are too large.
+    """
+    for path, content in files.items():
+        if not isinstance(content, bytes):
+            raise TypeError(f"{method}: the file `{path}` must be bytes, not {type(content).__name__}")
+        if path.startswith("/") or ".." in PurePosixPath(path).parts or not path.strip("/"):
+            raise ValueError(f"{method}: the file `{path}` is outside of {folder}")
+    if (size := sum(map(len, files.values()))) > max_bytes:
+        raise ValueError(f"{method}: the files have {size >> 20} MiB; the limit is {max_bytes >> 20} MiB")
+
+
+class ScreenEnv(EpisodeEnv[T]):
     """The base class of environments on a screen of ``width`` x ``height`` pixels.
 
     ``observation`` is ``text``, ``screenshot`` or ``both``; ``marks`` draws the numbers of the elements on screenshots.

@@ -83,7 +83,7 @@ class LoginEnv(WebAppsEnv):
         return Verdict({"success": 1.0} if success else {}, success, success)
 
 
-class TinyWebEnv(TinyEnv[BrowserEnv]):
+class TinyWebEnv(TinyEnv[BrowserEnv[Any]]):
     """Tasks of MiniWoB++ in a closed vocabulary; ``episode`` is the environment of the task, in the browser.
 
     Raises:
@@ -102,7 +102,7 @@ class TinyWebEnv(TinyEnv[BrowserEnv]):
         super().__init__()
         self.by = one_of("by", by, APP_SPLITS.by, self.name)
         self._browser = BrowserSession([SERVER])
-        self._envs: dict[str, BrowserEnv] = {}
+        self._envs: dict[str, BrowserEnv[Any]] = {}
         self._words: dict[str, str] = {}
         """The words outside the vocabulary, each with its numbered word."""
         self._view = ""
@@ -174,7 +174,7 @@ class TinyWebEnv(TinyEnv[BrowserEnv]):
                 return f"click {words[-1]}"
         return f"click {self._elements()[-1][1][-1]}"
 
-    def _env_of(self, seed: int, split: str) -> BrowserEnv:
+    def _env_of(self, seed: int, split: str) -> BrowserEnv[Any]:
         """Return the environment of the task of a seed."""
         if split == "test" and self.by == "site":
             return self._envs.setdefault("site", LoginEnv())

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from ..computer.calls import Action
-from ..computer.env import ObservationMode, Verdict
+from ..computer.env import ObservationMode, Verdict, check_files
 from .actions import ANSWER
 from .browser_session import FILES, SITE_USER, SPEC, BrowserSession, SiteServer
 from .env import BrowserEnv, EpisodeStart
@@ -53,7 +53,7 @@ class FinalState:
     """The files of the site's folder at the end, by path. If they cannot be read, ``check`` is not called."""
 
 
-class CustomSiteEnv(BrowserEnv):
+class CustomSiteEnv(BrowserEnv[SiteTask]):
     """The base class of a custom site: override ``task`` and ``check``, and set ``folder`` or override ``files``.
 
     An episode whose files cannot be read at the end has failed; ``check`` is not called for it.
@@ -64,7 +64,6 @@ class CustomSiteEnv(BrowserEnv):
 
     def __init__(self, observation: ObservationMode = "text", marks: bool = False) -> None:
         super().__init__(BrowserSession(), observation, marks)
-        self._task: SiteTask | None = None
 
     def task(self, seed: int, split: str) -> SiteTask:
         """Return the task of a seed; ``train`` and ``test`` must not share a task."""
@@ -90,7 +89,7 @@ class CustomSiteEnv(BrowserEnv):
 
     def start_episode(self, seed: int, split: str) -> EpisodeStart:
         """Upload the files of the seed's task, start the server, and open the task's first page."""
-        self._task = task = self.task(seed, split)
+        self.episode = task = self.task(seed, split)
         self.browser.serve(SiteServer(self._site_files(task), self.server_command(), self.port))
         origin = f"http://127.0.0.1:{self.port}"
         return EpisodeStart(task.goal, origin + task.start, (origin,))
@@ -105,25 +104,18 @@ class CustomSiteEnv(BrowserEnv):
         files = {**self.files, **task.files}
         if not files:
             raise ValueError(f"{method}: the site has no files; set `folder` or return SiteTask(files={{…}})")
-        for path, content in files.items():
-            if not isinstance(content, bytes):
-                raise TypeError(f"{method}: the file `{path}` must be bytes, not {type(content).__name__}")
-            if path.startswith("/") or ".." in Path(path).parts:
-                raise ValueError(f"{method}: the file `{path}` is outside the site's folder")
-        size, limit = sum(map(len, files.values())), (SPEC.disk_mib << 20) // 2
-        if size > limit:
-            raise ValueError(f"{method}: the site's files have {size >> 20} MiB; the limit is {limit >> 20} MiB")
+        check_files(method, files, "the site's folder", (SPEC.disk_mib << 20) // 2)
         return files
 
     def evaluate(self, action: Action | None, answer: Mapping[str, Any]) -> Verdict:
         """Check the final state once the agent has answered or its browser is gone."""
         answered = action is not None and action.verb == ANSWER
-        if self._task is None or not (answered or "broken" in answer):
+        if not (answered or "broken" in answer):
             return Verdict()
         text = str(action.arguments["text"]) if action is not None and answered else ""
         files = self.browser.read_files(FILES, SITE_USER)
         if files is None:
             return Verdict(over=True)
         tabs, active = answer.get("tabs") or [["", ""]], answer.get("active", 0)
-        success = bool(self.check(FinalState(self._task, text, str(tabs[active][0]), files)))
+        success = bool(self.check(FinalState(self.episode, text, str(tabs[active][0]), files)))
         return Verdict({"success": 1.0} if success else {}, over=True, success=success)

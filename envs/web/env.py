@@ -13,6 +13,7 @@ from ..computer.calls import Action, InvalidAction
 from ..computer.driver_client import Steps
 from ..computer.elements import CLICKABLE_ROLES, LOCKED_FLAGS, TEXT_ROLES, in_viewport
 from ..computer.env import ObservationMode, ScreenEnv, Verdict
+from ..episode import T
 from .actions import ANSWER, USAGE, parse
 from .browser_session import SPEC, BrowserSession
 
@@ -32,7 +33,7 @@ class EpisodeStart:
     """JavaScript to run in the page before the first observation."""
 
 
-class BrowserEnv(ScreenEnv):
+class BrowserEnv(ScreenEnv[T]):
     """The base class of environments in a browser.
 
     ``observation`` is ``text``, ``screenshot`` or ``both``; ``marks`` draws the numbers of the elements on screenshots;

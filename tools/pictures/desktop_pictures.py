@@ -50,7 +50,7 @@ class Shown(DesktopEnv):
 
     given = DesktopTask("")
 
-    def start_episode(self, seed: int, split: str) -> DesktopTask:
+    def task(self, seed: int, split: str) -> DesktopTask:
         """Return the given task."""
         return self.given
 

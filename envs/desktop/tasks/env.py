@@ -7,13 +7,13 @@ the answer. ``by`` selects what the test split holds out: instances, templates, 
 
 from ...computer.env import ObservationMode
 from ...splits import TemplateChoice
-from ..env import CustomDesktopEnv
+from ..env import DesktopEnv
 from ..task import DesktopTask, EndState
 from . import DESKTOP_SPLITS, HELD_OUT_APPLICATION, VISUAL, draw
 from .expected import Expected
 
 
-class DesktopTasksEnv(CustomDesktopEnv):
+class DesktopTasksEnv(DesktopEnv):
     """Tasks on real applications. ``template``, such as ``editor/replace-word``, selects one, with the seed unchanged.
 
     With ``observation = "text"``, tasks that need a screenshot are left out.

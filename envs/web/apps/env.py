@@ -65,14 +65,8 @@ class WebAppsEnv(CustomSiteEnv):
 
     @property
     def app_task(self) -> AppTask:
-        """The current task.
-
-        Raises:
-            RuntimeError: before the first reset.
-        """
-        if self._task is None:
-            raise RuntimeError("turnwise/WebApps-v0 was used before its first reset")
-        task: AppTask = self._task.data
+        """The current task. Raises RuntimeError before the first reset."""
+        task: AppTask = self.episode.data
         return task
 
     def check(self, final: FinalState) -> bool:

@@ -32,7 +32,7 @@ START_SCRIPT = (FOLDER / "start.js").read_text()
 STATE_SCRIPT = "[location.href, !!window.TURNWISE_BEGAN, !!window.WOB_DONE_GLOBAL, window.WOB_RAW_REWARD_GLOBAL]"
 
 
-class MiniWoBEnv(BrowserEnv):
+class MiniWoBEnv(BrowserEnv[None]):
     """One task of MiniWoB++. ``task`` is its name, such as ``click-button``."""
 
     width, height = 320, 320

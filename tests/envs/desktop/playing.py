@@ -5,13 +5,13 @@ from typing import Any
 
 from turnwise.envs.base import Info
 from turnwise.envs.desktop.actions import resolve
-from turnwise.envs.desktop.env import CustomDesktopEnv
+from turnwise.envs.desktop.env import DesktopEnv
 from turnwise.envs.desktop.own_files import FILE_MODE, FOLDER_MODE, HOME
 from turnwise.envs.desktop.task import DesktopTask, EndState
 from turnwise.sandbox import Entry, Kind, Tree
 
 
-class Played(CustomDesktopEnv):
+class Played(DesktopEnv):
     """An environment whose task is given by the test; its last end state is kept."""
 
     given = DesktopTask("none")
@@ -43,7 +43,7 @@ class Played(CustomDesktopEnv):
         return result.stdout.decode(errors="replace")
 
 
-def play(env: CustomDesktopEnv, actions: Sequence[str]) -> tuple[float, bool, Info]:
+def play(env: DesktopEnv, actions: Sequence[str]) -> tuple[float, bool, Info]:
     """Step actions that may name elements; return the sum of the rewards, the end and the last info."""
     total, over, info = 0.0, False, Info()
     for action in actions:

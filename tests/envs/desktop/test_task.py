@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from turnwise.envs import make
-from turnwise.envs.desktop.env import CustomDesktopEnv
+from turnwise.envs.desktop.env import DesktopEnv
 from turnwise.envs.desktop.task import SETTINGS_FILE, DesktopTask, EndState
 from turnwise.sandbox import Entry, Kind, Tree
 from turnwise.tests.envs.desktop.playing import play, world_of
@@ -14,7 +14,7 @@ from turnwise.tests.envs.desktop.playing import play, world_of
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "shipped_environments" / "desktop.md"
 
 
-class Given(CustomDesktopEnv):
+class Given(DesktopEnv):
     """Returns a given value as its task."""
 
     given: Any = None
@@ -39,12 +39,12 @@ def test_a_mistake_in_a_task_is_named(given: object, message: str) -> None:
     env = Given()
     env.given = given
     with pytest.raises((TypeError, ValueError), match=f"^`Given.task`.* ?{re.escape(message)}"):
-        env.start_episode(0, "train")
+        env.reset(seed=0)
 
 
 def test_a_missing_method_is_named() -> None:
-    with pytest.raises(NotImplementedError, match=r"CustomDesktopEnv does not implement task\(seed, split\)"):
-        CustomDesktopEnv().reset(seed=0)
+    with pytest.raises(NotImplementedError, match=r"DesktopEnv does not implement task\(seed, split\)"):
+        DesktopEnv().reset(seed=0)
 
 
 @pytest.mark.usefixtures("desktops")
@@ -56,9 +56,9 @@ def test_the_example_task_of_the_docs(tmp_path: Path, monkeypatch: pytest.Monkey
     try:
         for seed, split in ((0, "train"), (1, "test")):
             env.reset(seed=seed, options={"split": split})
-            assert play(env, env.current.oracle)[:2] == (1.0, True)
+            assert play(env, env.episode.oracle)[:2] == (1.0, True)
             env.reset(seed=seed, options={"split": split})
-            assert not play(env, env.current.oracle[-1:])[2]["success"]
+            assert not play(env, env.episode.oracle[-1:])[2]["success"]
     finally:
         env.close()
 

@@ -10,7 +10,7 @@ from turnwise.envs.desktop.driver.deadline import INTERVAL_S, MAX_STRETCH, Timeo
 
 STOPPED = """
 import os, signal
-from turnwise.envs.desktop.driver.timeout import Timeout
+from turnwise.envs.desktop.driver.deadline import Timeout
 timeout = Timeout(10.0)
 os.kill(os.getpid(), signal.SIGSTOP)
 print(timeout.left_s())
