@@ -316,6 +316,12 @@ def paged(request: Request, count: int) -> Pages:
     return Pages(page, last, count, previous, following)
 
 
+def listed(request: Request, sql: str, *values: Any) -> tuple[list[Row], Pages]:
+    """Return the rows of a query that are on the current page of its list, and the page."""
+    pages = paged(request, request.db.value(f"SELECT count(*) FROM ({sql})", *values))
+    return request.db.rows(f"{sql} LIMIT {PAGE_SIZE} OFFSET ?", *values, pages.offset), pages
+
+
 def confirm(question: str, yes: str, action: str, back: str, quoted: str | None = None) -> Page:
     """Return a page that asks for confirmation, below a quoted text if there is one."""
     return Page(question, "common.confirm", yes=yes, action=action, back=back, quoted=quoted)

@@ -4,7 +4,7 @@ from typing import Any
 
 from ..data import Row
 from ..sites import SHOP as site
-from ..web import Filters, Page, Request, paged
+from ..web import Filters, Page, Request, listed
 
 SORTS = {
     "name": ("Name", "products.name"),
@@ -62,11 +62,8 @@ def search(request: Request) -> Page:
 def _found(request: Request, where: str, values: list[Any]) -> dict[str, Any]:
     """Return the page of the matching products, for the templates."""
     sort = request.query.text("sort", "name")
-    pages = paged(request, request.db.value(f"SELECT count(*) FROM products WHERE {where}", *values))
     order = SORTS.get(sort, SORTS["name"])[1]
-    rows = request.db.rows(
-        f"{RATED} WHERE {where} GROUP BY products.id ORDER BY {order} LIMIT 10 OFFSET ?", *values, pages.offset
-    )
+    rows, pages = listed(request, f"{RATED} WHERE {where} GROUP BY products.id ORDER BY {order}", *values)
     return {"sort": sort, "sorts": SORT_NAMES, "products": rows, "pages": pages}
 
 
@@ -80,11 +77,11 @@ def product_page(request: Request, product_id: int, errors: list[str] | None = N
     """Return the page of a product: facts, the form to buy it with its errors, and reviews."""
     row = request.one(f"{RATED} WHERE products.id = ? GROUP BY products.id", product_id)
     user = request.user()
-    pages = paged(request, request.db.value("SELECT count(*) FROM reviews WHERE product_id = ?", product_id))
-    reviews = request.db.rows(
+    reviews, pages = listed(
+        request,
         "SELECT reviews.*, users.name FROM reviews JOIN users ON users.id = user_id WHERE product_id = ?"
-        " ORDER BY date DESC, reviews.id DESC LIMIT 10 OFFSET ?",
-        *(product_id, pages.offset),
+        " ORDER BY date DESC, reviews.id DESC",
+        product_id,
     )
     values: dict[str, Any] = {"product": row, "user": user, "reviews": reviews, "pages": pages}
     return Page(row["name"], "catalog.product", errors or (), options=_options(row), **values)

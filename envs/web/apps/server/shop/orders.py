@@ -4,17 +4,14 @@ from ..changes import cancel_order
 from ..choices import REFUNDS, RETURN_REASONS
 from ..data import Row
 from ..sites import SHOP as site
-from ..web import Page, Redirect, Refused, Reply, Request, confirm, paged
+from ..web import Page, Redirect, Refused, Reply, Request, confirm, listed
 
 
 @site.get("/orders")
 def orders(request: Request) -> Page:
     """Display the user's orders, newest first."""
-    user = request.member()
-    pages = paged(request, request.db.value("SELECT count(*) FROM orders WHERE user_id = ?", user["id"]))
-    rows = request.db.rows(
-        "SELECT * FROM orders WHERE user_id = ? ORDER BY date DESC, id DESC LIMIT 10 OFFSET ?", user["id"], pages.offset
-    )
+    sql = "SELECT * FROM orders WHERE user_id = ? ORDER BY date DESC, id DESC"
+    rows, pages = listed(request, sql, request.member()["id"])
     return Page("Orders", "orders.orders", orders=rows, pages=pages)
 
 

@@ -6,7 +6,7 @@ from ..changes import create_issue, delete_issue, set_labels
 from ..choices import PRIORITIES, count_of, issue_name
 from ..data import Data, Row
 from ..sites import TRACKER as site
-from ..web import Filters, Page, Redirect, Refused, Reply, Request, confirm, paged
+from ..web import Filters, Page, Redirect, Refused, Reply, Request, confirm, listed
 
 SORTS = {
     "newest": ("Newest first", "created DESC, issues.id DESC"),
@@ -38,13 +38,13 @@ def issues(request: Request) -> Page:
     filters.number("assignee", "coalesce(assignee_id, 0) = ?")
     filters.number("author", "author_id = ?")
     filters.number("milestone", "milestone_id = ?")
-    pages = paged(request, request.db.value(f"SELECT count(*) FROM issues WHERE {filters.where}", *filters.values))
     order = SORTS.get(request.query.text("sort"), SORTS["newest"])[1]
-    rows = request.db.rows(
+    rows, pages = listed(
+        request,
         "SELECT issues.*, projects.name AS project, users.name AS assignee FROM issues"
         " JOIN projects ON projects.id = project_id LEFT JOIN users ON users.id = assignee_id"
-        f" WHERE {filters.where} ORDER BY {order} LIMIT 10 OFFSET ?",
-        *(*filters.values, pages.offset),
+        f" WHERE {filters.where} ORDER BY {order}",
+        *filters.values,
     )
     return Page(
         "Issues",
@@ -98,18 +98,10 @@ def issue_page(request: Request, issue_id: int, *errors: str) -> Page:
 
 
 @site.post("/issues/{}/close")
-def close(request: Request, issue_id: int) -> Reply:
-    """Close an issue."""
-    return _set_state(request, issue_id, "closed")
-
-
 @site.post("/issues/{}/reopen")
-def reopen(request: Request, issue_id: int) -> Reply:
-    """Reopen an issue."""
-    return _set_state(request, issue_id, "open")
-
-
-def _set_state(request: Request, issue_id: int, state: str) -> Reply:
+def set_state(request: Request, issue_id: int) -> Reply:
+    """Close or reopen an issue."""
+    state = STATES[request.path.rpartition("/")[2]]
     request.member()
     request.find("issues", id=issue_id)
     request.db.edit("issues", {"id": issue_id}, state=state)

@@ -6,7 +6,8 @@ from typing import Any
 from ..choices import DIGESTS
 from ..data import Row
 from ..sites import TRACKER as site
-from ..web import Page, Redirect, Reply, Request, confirm, paged
+from ..web import Page, Redirect, Reply, Request, confirm, listed
+from .issues import STATES
 
 
 @site.get("/")
@@ -104,10 +105,7 @@ def milestone(request: Request, milestone_id: int) -> Page:
         milestone_id,
     )
     closed = request.db.value("SELECT count(*) FROM issues WHERE milestone_id = ? AND state = 'closed'", milestone_id)
-    pages = paged(request, request.db.value("SELECT count(*) FROM issues WHERE milestone_id = ?", milestone_id))
-    issues = request.db.rows(
-        "SELECT * FROM issues WHERE milestone_id = ? ORDER BY id LIMIT 10 OFFSET ?", milestone_id, pages.offset
-    )
+    issues, pages = listed(request, "SELECT * FROM issues WHERE milestone_id = ? ORDER BY id", milestone_id)
     title = f"Milestone {row['title']}"
     return Page(title, "projects.milestone", milestone=row, closed=closed, issues=issues, pages=pages)
 
@@ -146,18 +144,10 @@ def _milestone_form(request: Request, heading: str, values: dict[str, Any]) -> R
 
 
 @site.post("/milestones/{}/close")
-def close_milestone(request: Request, milestone_id: int) -> Reply:
-    """Close a milestone."""
-    return _set_milestone_state(request, milestone_id, "closed")
-
-
 @site.post("/milestones/{}/reopen")
-def reopen_milestone(request: Request, milestone_id: int) -> Reply:
-    """Reopen a milestone."""
-    return _set_milestone_state(request, milestone_id, "open")
-
-
-def _set_milestone_state(request: Request, milestone_id: int, state: str) -> Reply:
+def set_state(request: Request, milestone_id: int) -> Reply:
+    """Close or reopen a milestone."""
+    state = STATES[request.path.rpartition("/")[2]]
     row = _milestone(request, milestone_id)
     request.db.edit("milestones", {"id": milestone_id}, state=state)
     return Redirect(f"/milestones/{milestone_id}", f"The milestone {row['title']} is now {state}.")

@@ -10,7 +10,7 @@ from ..changes import publish as publish_article
 from ..changes import revise
 from ..data import Data, Row
 from ..sites import WIKI as site
-from ..web import Filters, Page, Redirect, Refused, Reply, Request, confirm, paged
+from ..web import Filters, Page, Redirect, Refused, Reply, Request, confirm, listed, paged
 
 CURRENT = "SELECT max(id) FROM revisions GROUP BY article_id"
 HEADING = re.compile(r"==\s*(.+?)\s*==")
@@ -77,8 +77,7 @@ def home(request: Request) -> Page:
 @site.get("/articles")
 def articles(request: Request) -> Page:
     """Display all articles."""
-    pages = paged(request, request.db.value("SELECT count(*) FROM articles"))
-    rows = request.db.rows("SELECT * FROM articles ORDER BY title LIMIT 10 OFFSET ?", pages.offset)
+    rows, pages = listed(request, "SELECT * FROM articles ORDER BY title")
     return Page("Articles", "articles.list", articles=rows, pages=pages)
 
 
@@ -86,12 +85,11 @@ def articles(request: Request) -> Page:
 def category(request: Request, category_id: int) -> Page:
     """Display the articles of a category."""
     row = request.find("categories", id=category_id)
-    count = request.db.value("SELECT count(*) FROM article_categories WHERE category_id = ?", category_id)
-    pages = paged(request, count)
-    rows = request.db.rows(
+    rows, pages = listed(
+        request,
         "SELECT articles.* FROM article_categories JOIN articles ON articles.id = article_id WHERE category_id = ?"
-        " ORDER BY title LIMIT 10 OFFSET ?",
-        *(category_id, pages.offset),
+        " ORDER BY title",
+        category_id,
     )
     return Page(f"Category {row['name']}", "articles.list", articles=rows, pages=pages)
 
@@ -103,8 +101,7 @@ def search(request: Request) -> Page:
     filters = Filters(request.query, "title" if where == "title" else "title || ' ' || text")
     filters.add(f"revisions.id IN ({CURRENT})")
     found = f"FROM revisions JOIN articles ON articles.id = article_id WHERE {filters.where}"
-    pages = paged(request, request.db.value(f"SELECT count(*) {found}", *filters.values))
-    rows = request.db.rows(f"SELECT articles.* {found} ORDER BY title LIMIT 10 OFFSET ?", *filters.values, pages.offset)
+    rows, pages = listed(request, f"SELECT articles.* {found} ORDER BY title", *filters.values)
     return Page("Search", "articles.search", text=request.query.text("text"), where=where, articles=rows, pages=pages)
 
 

@@ -4,7 +4,10 @@ from ..changes import start_thread
 from ..choices import REPORT_REASONS
 from ..data import Row
 from ..sites import WIKI as site
-from ..web import PAGE_SIZE, Page, Redirect, Refused, Reply, Request, confirm, paged
+from ..web import PAGE_SIZE, Page, Redirect, Refused, Reply, Request, confirm, listed
+
+MARKS = {"pin": "pinned", "lock": "locked"}
+"""The column of a mark, by the end of its path."""
 
 
 def is_moderator(user: Row | None) -> bool:
@@ -26,12 +29,12 @@ def boards(request: Request) -> Page:
 def board(request: Request, board_id: int) -> Page:
     """Display the threads of a board."""
     row = request.find("boards", id=board_id)
-    pages = paged(request, request.db.value("SELECT count(*) FROM threads WHERE board_id = ?", board_id))
-    rows = request.db.rows(
+    rows, pages = listed(
+        request,
         "SELECT threads.*, count(posts.id) AS posts, max(date) AS latest FROM threads LEFT JOIN posts"
         " ON thread_id = threads.id WHERE board_id = ? GROUP BY threads.id"
-        " ORDER BY pinned DESC, latest DESC, threads.id DESC LIMIT 10 OFFSET ?",
-        *(board_id, pages.offset),
+        " ORDER BY pinned DESC, latest DESC, threads.id DESC",
+        board_id,
     )
     return Page(row["name"], "forum.board", board=row, threads=rows, pages=pages)
 
@@ -61,11 +64,10 @@ def _thread_page(request: Request, thread_id: int, *errors: str) -> Page:
         thread_id,
     )
     user = request.user()
-    pages = paged(request, request.db.value("SELECT count(*) FROM posts WHERE thread_id = ?", thread_id))
-    posts = request.db.rows(
-        "SELECT posts.*, users.name FROM posts JOIN users ON users.id = user_id WHERE thread_id = ?"
-        " ORDER BY posts.id LIMIT 10 OFFSET ?",
-        *(thread_id, pages.offset),
+    posts, pages = listed(
+        request,
+        "SELECT posts.*, users.name FROM posts JOIN users ON users.id = user_id WHERE thread_id = ? ORDER BY posts.id",
+        thread_id,
     )
     boards = request.db.rows("SELECT id, name FROM boards ORDER BY id")
     values = {"thread": row, "posts": posts, "pages": pages, "user": user, "moderates": is_moderator(user)}
@@ -93,21 +95,13 @@ def _check_moderator(request: Request, thread_id: int) -> None:
 
 
 @site.post("/thread/{}/pin")
-def pin(request: Request, thread_id: int) -> Reply:
-    """Pin or unpin a thread."""
-    _check_moderator(request, thread_id)
-    on = request.form.ticked("on")
-    request.db.edit("threads", {"id": thread_id}, pinned=on)
-    return Redirect(f"/thread/{thread_id}", f"The thread has been {'pinned' if on else 'unpinned'}.")
-
-
 @site.post("/thread/{}/lock")
-def lock(request: Request, thread_id: int) -> Reply:
-    """Lock or unlock a thread."""
+def mark(request: Request, thread_id: int) -> Reply:
+    """Pin or lock a thread, or undo that."""
     _check_moderator(request, thread_id)
-    on = request.form.ticked("on")
-    request.db.edit("threads", {"id": thread_id}, locked=on)
-    return Redirect(f"/thread/{thread_id}", f"The thread has been {'locked' if on else 'unlocked'}.")
+    on, marked = request.form.ticked("on"), MARKS[request.path.rpartition("/")[2]]
+    request.db.edit("threads", {"id": thread_id}, **{marked: on})
+    return Redirect(f"/thread/{thread_id}", f"The thread has been {'' if on else 'un'}{marked}.")
 
 
 @site.post("/thread/{}/move")

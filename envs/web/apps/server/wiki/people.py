@@ -4,7 +4,7 @@ from ..choices import NOTIFICATIONS
 from ..data import Row
 from ..requests import query
 from ..sites import WIKI as site
-from ..web import Page, Redirect, Reply, Request, confirm, paged
+from ..web import Page, Redirect, Reply, Request, confirm, listed
 
 KINDS = {"received": ("receiver_id", "sender_id", "From"), "sent": ("sender_id", "receiver_id", "To")}
 
@@ -36,25 +36,16 @@ def profile(request: Request) -> Reply:
 
 
 @site.get("/messages")
-def received(request: Request) -> Page:
-    """Display the received messages, newest first."""
-    return _list(request, "received")
-
-
 @site.get("/messages/sent")
-def sent(request: Request) -> Page:
-    """Display the sent messages, newest first."""
-    return _list(request, "sent")
-
-
-def _list(request: Request, kind: str) -> Page:
-    user = request.member()
+def messages(request: Request) -> Page:
+    """Display the received or the sent messages, newest first."""
+    kind = "sent" if request.path.endswith("sent") else "received"
     mine, other, heading = KINDS[kind]
-    pages = paged(request, request.db.value(f"SELECT count(*) FROM messages WHERE {mine} = ?", user["id"]))
-    rows = request.db.rows(
+    rows, pages = listed(
+        request,
         f"SELECT messages.*, users.name FROM messages JOIN users ON users.id = {other} WHERE {mine} = ?"
-        " ORDER BY messages.id DESC LIMIT 10 OFFSET ?",
-        *(user["id"], pages.offset),
+        " ORDER BY messages.id DESC",
+        request.member()["id"],
     )
     return Page(f"Messages {kind}", "people.messages", heading=heading, messages=rows, pages=pages)
 
