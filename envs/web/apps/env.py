@@ -57,7 +57,7 @@ class WebAppsEnv(CustomSiteEnv):
         """Return the instance of a seed."""
         instance = self.choice.instance(seed, split)
         drawn = draw(instance.template, instance.seed)
-        return SiteTask(drawn.goal, drawn.start, {WORLD: json.dumps(drawn.world).encode()}, drawn)
+        return SiteTask(drawn.goal, files={WORLD: json.dumps(drawn.world).encode()}, data=drawn)
 
     def server_command(self) -> str:
         """Return the command that serves the task's app."""

@@ -42,54 +42,36 @@ Acts = tuple[Act, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
-    """The check of an end state: call it with a read-only database and the agent's answer, or None."""
-
-    initial: Tables
-    expected: Tables
-    answer: str | None
-    """The expected answer; None accepts any answer."""
-
-    def __call__(self, connection: sqlite3.Connection, answer: str | None) -> bool:
-        """Return whether the task is solved."""
-        if self.answer is not None and not same_answer(self.answer, answer):
-            return False
-        found, references = read(connection)
-        return states_equal(found, self.expected, self.initial, references)
-
-
-@dataclass(frozen=True, slots=True)
-class AppTask:
-    """One instance of a template."""
-
-    site: str
-    template: str
-    seed: int
-    goal: str
-    """The text that the agent receives."""
-    world: Mapping[str, Any]
-    """The initial data of the app, as JSON values."""
-    start: str
-    """The path that the browser opens first."""
-    check: Callable[[sqlite3.Connection, str | None], bool]
-    oracle: Acts
-    """A solution."""
-    near_misses: tuple[Acts, ...]
-    """Attempts that resemble the solution and must fail."""
-    answer: str | None
-    """The expected answer, if the task asks for one."""
-
-
-@dataclass(frozen=True, slots=True)
 class Plan:
     """The parts of a task that its template determines."""
 
     goal: str
+    """The text that the agent receives."""
     oracle: Acts
+    """A solution."""
     near_misses: tuple[Acts, ...]
+    """Attempts that resemble the solution and must fail."""
     expected: ExpectedState | None = None
     """None: nothing may change."""
     answer: str | None = None
+    """The expected answer; None accepts any answer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppTask(Plan):
+    """One instance of a template."""
+
+    site: str
+    world: Mapping[str, Any]
+    """The initial data of the app, as JSON values."""
+
+    def check(self, connection: sqlite3.Connection, answer: str | None) -> bool:
+        """Return whether the task is solved, by a read-only database and the agent's answer, or None."""
+        if self.answer is not None and not same_answer(self.answer, answer):
+            return False
+        found, references = read(connection)
+        initial: Tables = self.world["tables"]
+        return states_equal(found, self.expected.tables if self.expected else initial, initial, references)
 
 
 Planner = Callable[[SeededDraws, World], Plan]
@@ -111,18 +93,8 @@ class AppTemplate(Template[AppTask]):
 
         def attempt(draws: SeededDraws) -> AppTask:
             plan = self.plan(draws, world)
-            return AppTask(
-                site=self.group,
-                template=self.name,
-                seed=seed,
-                goal=plan.goal,
-                world=data,
-                start="/",
-                check=Check(world.tables, plan.expected.tables if plan.expected else world.tables, plan.answer),
-                oracle=plan.oracle,
-                near_misses=plan.near_misses,
-                answer=plan.answer,
-            )
+            parts = plan.goal, plan.oracle, plan.near_misses, plan.expected, plan.answer
+            return AppTask(*parts, site=self.group, world=data)
 
         return attempt
 

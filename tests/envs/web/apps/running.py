@@ -38,7 +38,7 @@ class Served:
 
     def play(self, task: AppTask, acts: tuple[Act, ...]) -> tuple[bool, Browser]:
         """Return whether the acts solve the task, by the end state, and the closed browser."""
-        with closing(Browser(self.begin(task.world), task.start)) as browser:
+        with closing(Browser(self.begin(task.world))) as browser:
             browser.do(*acts)
         return self.judge(task, browser.answer), browser
 

@@ -2,13 +2,14 @@
 
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from turnwise.envs.draws import NoInstance
 from turnwise.envs.web.apps import state as database
 from turnwise.envs.web.apps.state import ExpectedState, Tables, World, opened, read, states_equal
-from turnwise.envs.web.apps.tasks.template import Check, same_answer
+from turnwise.envs.web.apps.tasks.template import AppTask, same_answer
 
 START: Tables = {"orders": [{"id": 1, "who": "a"}], "lines": [{"order_id": 1, "what": "x"}]}
 REFERENCES = {"lines": {"order_id": "orders"}}
@@ -48,9 +49,10 @@ def test_every_table_is_read() -> None:
         )
         found = end(7) | {"lines": [{"order_id": 1, "what": "x"}, {"order_id": 7, "what": "y"}]}
         assert read(connection) == (found, {"orders": {}, **REFERENCES})
-        assert Check(START, end(2), None)(connection, None)
-        assert Check(START, end(2), "yes")(connection, "Yes.")
-        assert not Check(START, end(2), "yes")(connection, None)
+        task = AppTask("", (), (), ExpectedState(end(2)), site="", world={"tables": START})
+        assert task.check(connection, None)
+        assert replace(task, answer="yes").check(connection, "Yes.")
+        assert not replace(task, answer="yes").check(connection, None)
 
 
 @pytest.fixture
