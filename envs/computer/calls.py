@@ -1,8 +1,7 @@
 """Parse the last line of an agent's text as one call of a known verb with literal arguments; nothing is executed.
 
-A kind of screen has its own table of verbs: ``verbs`` maps a name to a function that takes the arguments of the call
-and returns them as JSON values, ``usage`` maps it to the line that the agent reads. Text that is not an action becomes
-an ``InvalidAction`` with a message for the agent; parsing never raises.
+A kind of screen has its own table of verbs. Text that is not an action becomes an ``InvalidAction`` with a message for
+the agent; parsing never raises.
 """
 
 import ast
@@ -43,16 +42,24 @@ class Invalid(Exception):
     """Carries the message of an ``InvalidAction``; a function of ``verbs`` raises it."""
 
 
+Verb = tuple[Callable[..., dict[str, Any]], str]
+"""A function that takes the arguments of a call and returns them as JSON values, and the line that the agent reads."""
+
+
 @dataclass(frozen=True, slots=True)
 class Dialect:
     """The calls that one kind of screen accepts."""
 
-    verbs: Mapping[str, Callable[..., dict[str, Any]]]
-    usage: Mapping[str, str]
+    verbs: Mapping[str, Verb]
     not_a_call: str
     """The message for text that is not a call."""
     other_names: Mapping[str, str] = field(default_factory=dict)
     """Names that agents write from habit, with the verb that the error message suggests."""
+
+    @property
+    def usage(self) -> str:
+        """The lines of all verbs."""
+        return "\n".join(usage for _, usage in self.verbs.values())
 
     def parse(self, text: str) -> Action | InvalidAction:
         """Return the action on the last line of ``text`` that is not empty."""
@@ -70,12 +77,13 @@ class Dialect:
         verb = call.func.id
         if verb not in self.verbs:
             raise Invalid(self._unknown(verb))
+        read, usage = self.verbs[verb]
         try:
             values = [ast.literal_eval(argument) for argument in call.args]
             named = {keyword.arg: ast.literal_eval(keyword.value) for keyword in call.keywords if keyword.arg}
-            arguments = self.verbs[verb](*values, **named)
+            arguments = read(*values, **named)
         except (TypeError, ValueError):
-            raise Invalid(f"invalid arguments; usage: {self.usage[verb]}") from None
+            raise Invalid(f"invalid arguments; usage: {usage}") from None
         return Action(verb, arguments)
 
     def _unknown(self, verb: str) -> str:

@@ -8,14 +8,26 @@ calls, and its words ``WAIT``, ``DONE`` and ``FAIL``, are accepted too (``pyauto
 ``click({button 'Save'})`` names the first element in view of that role and name, ``{button 'Save' 2}`` the second one,
 ``{textbox}`` the first of the role. The agent never sees this notation.
 
-To add a verb: a row in ``VERBS`` and in ``USAGE`` here, and its function in ``driver/act.py``.
+To add a verb: a row in ``VERBS`` here, and its function in ``driver/act.py``.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..computer.calls import Action, Dialect, Invalid, InvalidAction, coordinate, number, one_of, string, target, typed
+from ..computer.calls import (
+    Action,
+    Dialect,
+    Invalid,
+    InvalidAction,
+    Verb,
+    coordinate,
+    number,
+    one_of,
+    string,
+    target,
+    typed,
+)
 from ..computer.elements import Node, in_viewport
 from .pyautogui_adapter import adapt
 
@@ -55,7 +67,7 @@ def _scroll(*values: Any) -> dict[str, Any]:
     """Read ``scroll("down")``, ``scroll(12, "down")`` or ``scroll(x, y, "down")``, each with a count at the end."""
     texts = [index for index, value in enumerate(values) if isinstance(value, str) and value in DIRECTIONS]
     if len(texts) != 1 or texts[0] > 2 or len(values) > texts[0] + 2:
-        raise Invalid(f"invalid arguments; usage: {USAGE['scroll']}")
+        raise TypeError("not the arguments of scroll")
     place, count = values[: texts[0]], values[texts[0] + 1 :]
     return {
         "direction": values[texts[0]],
@@ -64,31 +76,24 @@ def _scroll(*values: Any) -> dict[str, Any]:
     }
 
 
-VERBS: Mapping[str, Callable[..., dict[str, Any]]] = {
-    "click": _click,
-    "double_click": lambda element, y=None: {**target(element, y), "count": 2},
-    "right_click": lambda element, y=None: {**target(element, y), "button": "right"},
-    "drag": _drag,
-    "move": target,
-    "type": lambda text: {"text": typed(text)},
-    "press": lambda keys: {"key": string(keys)},
-    "scroll": _scroll,
-    "wait": lambda wait_ms=500: {"ms": number(wait_ms)},
-    DONE: lambda answer="": {"text": string(answer)},
-    FAIL: lambda: {},
-}
-USAGE: Mapping[str, str] = {
-    "click": 'click(12), click(12, button="middle") or click(x, y); a click on a window raises it',
-    "double_click": "double_click(12) or double_click(x, y)",
-    "right_click": "right_click(12) or right_click(x, y)",
-    "drag": "drag(3, 7) or drag(x, y, x, y)",
-    "move": "move(12) or move(x, y)",
-    "type": 'type("text"), into the focused element',
-    "press": 'press("ctrl+s"), press("Return")',
-    "scroll": 'scroll("down"), scroll(12, "down") or scroll(x, y, "down", 5); also up, left, right',
-    "wait": "wait(500), milliseconds, at most 3000",
-    DONE: 'done() or done("answer"), which ends the episode',
-    FAIL: "fail(), which ends the episode of a task that cannot be done",
+VERBS: Mapping[str, Verb] = {
+    "click": (_click, 'click(12), click(12, button="middle") or click(x, y); a click on a window raises it'),
+    "double_click": (
+        lambda element, y=None: {**target(element, y), "count": 2},
+        "double_click(12) or double_click(x, y)",
+    ),
+    "right_click": (
+        lambda element, y=None: {**target(element, y), "button": "right"},
+        "right_click(12) or right_click(x, y)",
+    ),
+    "drag": (_drag, "drag(3, 7) or drag(x, y, x, y)"),
+    "move": (target, "move(12) or move(x, y)"),
+    "type": (lambda text: {"text": typed(text)}, 'type("text"), into the focused element'),
+    "press": (lambda keys: {"key": string(keys)}, 'press("ctrl+s"), press("Return")'),
+    "scroll": (_scroll, 'scroll("down"), scroll(12, "down") or scroll(x, y, "down", 5); also up, left, right'),
+    "wait": (lambda wait_ms=500: {"ms": number(wait_ms)}, "wait(500), milliseconds, at most 3000"),
+    DONE: (lambda answer="": {"text": string(answer)}, 'done() or done("answer"), which ends the episode'),
+    FAIL: (lambda: {}, "fail(), which ends the episode of a task that cannot be done"),
 }
 OTHER_NAMES: Mapping[str, str] = {
     "answer": DONE,
@@ -110,7 +115,7 @@ OTHER_NAMES: Mapping[str, str] = {
     "write": "type",
 }
 NOT_A_CALL = 'invalid action: the last line must be exactly one call, for example click(12) or type("text")'
-DIALECT = Dialect(VERBS, USAGE, NOT_A_CALL, OTHER_NAMES)
+DIALECT = Dialect(VERBS, NOT_A_CALL, OTHER_NAMES)
 
 
 REFERENCE = re.compile(r"\{([a-z]+)(?: '((?:[^'\\]|\\.)*)')?(?: (\d+))?\}")

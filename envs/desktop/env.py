@@ -21,7 +21,7 @@ from ..computer.calls import Action, InvalidAction
 from ..computer.driver_client import Steps
 from ..computer.elements import in_viewport, render
 from ..computer.env import ObservationMode, ScreenEnv, Verdict, check_files
-from .actions import DONE, FAIL, USAGE, parse, resolve
+from .actions import DIALECT, DONE, FAIL, parse, resolve
 from .desktop_session import SPEC, DesktopSession, opening
 from .task import DesktopTask, EndState, Window
 
@@ -64,10 +64,9 @@ class DesktopEnv(ScreenEnv[DesktopTask]):
 
     def instructions(self) -> str:
         """Return the description of the task and of the actions."""
-        usage = "\n".join(USAGE.values())
         return (
             "You control a desktop with a mouse and a keyboard to complete a task. End each turn with one action on "
-            f"the last line:\n{usage}"
+            f"the last line:\n{DIALECT.usage}"
         )
 
     def oracle(self) -> str:

@@ -4,10 +4,10 @@
 numbers in place of one element are CSS pixel coordinates of the window, for policies that see screenshots. Parsing
 never raises: text that is not an action becomes an ``InvalidAction`` whose message the agent reads.
 
-To add a verb: a row in ``VERBS`` and in ``USAGE`` here, and its function in ``driver/act.py``.
+To add a verb: a row in ``VERBS`` here, and its function in ``driver/act.py``.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -16,6 +16,7 @@ from ..computer.calls import (
     Dialect,
     Invalid,
     InvalidAction,
+    Verb,
     coordinate,
     lines,
     number,
@@ -24,7 +25,7 @@ from ..computer.calls import (
     target,
 )
 
-__all__ = ["ANSWER", "USAGE", "VERBS", "Action", "InvalidAction", "parse"]
+__all__ = ["ANSWER", "DIALECT", "VERBS", "Action", "InvalidAction", "parse"]
 
 DIRECTIONS = ("up", "down", "left", "right")
 BUTTONS = ("left", "middle", "right")
@@ -90,43 +91,24 @@ def _drag_and_drop(from_bid: Any, to_bid: Any, to_x: Any = None, to_y: Any = Non
     return {**start, "to_x": coordinate(to_x), "to_y": coordinate(to_y)}
 
 
-VERBS: Mapping[str, Callable[..., dict[str, Any]]] = {
-    "click": _click,
-    "dblclick": _dblclick,
-    "fill": _fill,
-    "select_option": _select_option,
-    "press": _press,
-    "keyboard_type": lambda text: {"text": lines(text)},
-    "hover": target,
-    "drag_and_drop": _drag_and_drop,
-    "scroll": _scroll,
-    "goto": lambda url: {"url": string(url)},
-    "go_back": lambda: {},
-    "go_forward": lambda: {},
-    "new_tab": lambda: {},
-    "tab_focus": lambda index: {"tab": number(index)},
-    "tab_close": lambda index=None: {} if index is None else {"tab": number(index)},
-    "noop": lambda wait_ms=500: {"ms": number(wait_ms)},
-    ANSWER: lambda text="": {"text": string(text)},
-}
-USAGE: Mapping[str, str] = {
-    "click": 'click(12), click(12, "right") or click(x, y)',
-    "dblclick": "dblclick(12) or dblclick(x, y)",
-    "fill": 'fill(3, "text")',
-    "select_option": 'select_option(3, "option") or select_option(3, ["one", "two"])',
-    "press": 'press("Enter") or press(3, "Control+a")',
-    "keyboard_type": 'keyboard_type("text"), into the focused element',
-    "hover": "hover(12) or hover(x, y)",
-    "drag_and_drop": "drag_and_drop(3, 7) or drag_and_drop(x, y, x, y)",
-    "scroll": 'scroll("down"), or up, left, right',
-    "goto": 'goto("http://…")',
-    "go_back": "go_back()",
-    "go_forward": "go_forward()",
-    "new_tab": "new_tab()",
-    "tab_focus": "tab_focus(0)",
-    "tab_close": "tab_close() or tab_close(1)",
-    "noop": "noop(500), milliseconds to wait, at most 3000",
-    ANSWER: 'send_msg_to_user("answer"), which ends the episode',
+VERBS: Mapping[str, Verb] = {
+    "click": (_click, 'click(12), click(12, "right") or click(x, y)'),
+    "dblclick": (_dblclick, "dblclick(12) or dblclick(x, y)"),
+    "fill": (_fill, 'fill(3, "text")'),
+    "select_option": (_select_option, 'select_option(3, "option") or select_option(3, ["one", "two"])'),
+    "press": (_press, 'press("Enter") or press(3, "Control+a")'),
+    "keyboard_type": (lambda text: {"text": lines(text)}, 'keyboard_type("text"), into the focused element'),
+    "hover": (target, "hover(12) or hover(x, y)"),
+    "drag_and_drop": (_drag_and_drop, "drag_and_drop(3, 7) or drag_and_drop(x, y, x, y)"),
+    "scroll": (_scroll, 'scroll("down"), or up, left, right'),
+    "goto": (lambda url: {"url": string(url)}, 'goto("http://…")'),
+    "go_back": (lambda: {}, "go_back()"),
+    "go_forward": (lambda: {}, "go_forward()"),
+    "new_tab": (lambda: {}, "new_tab()"),
+    "tab_focus": (lambda index: {"tab": number(index)}, "tab_focus(0)"),
+    "tab_close": (lambda index=None: {} if index is None else {"tab": number(index)}, "tab_close() or tab_close(1)"),
+    "noop": (lambda wait_ms=500: {"ms": number(wait_ms)}, "noop(500), milliseconds to wait, at most 3000"),
+    ANSWER: (lambda text="": {"text": string(text)}, 'send_msg_to_user("answer"), which ends the episode'),
 }
 OTHER_NAMES: Mapping[str, str] = {
     "answer": ANSWER,
@@ -144,4 +126,4 @@ OTHER_NAMES: Mapping[str, str] = {
 }
 """Names that agents write from habit, with the verb that the error message suggests."""
 NOT_A_CALL = 'invalid action: the last line must be exactly one call, for example click(12) or fill(3, "text")'
-DIALECT = Dialect(VERBS, USAGE, NOT_A_CALL, OTHER_NAMES)
+DIALECT = Dialect(VERBS, NOT_A_CALL, OTHER_NAMES)

@@ -14,7 +14,7 @@ from ..computer.driver_client import Steps
 from ..computer.elements import CLICKABLE_ROLES, LOCKED_FLAGS, TEXT_ROLES, in_viewport
 from ..computer.env import ObservationMode, ScreenEnv, Verdict
 from ..episode import T
-from .actions import ANSWER, USAGE, parse
+from .actions import ANSWER, DIALECT, parse
 from .browser_session import SPEC, BrowserSession
 
 
@@ -75,8 +75,8 @@ class BrowserEnv(ScreenEnv[T]):
 
     def instructions(self) -> str:
         """Return the description of the task and of the actions."""
-        usage = "\n".join(USAGE.values())
-        return f"You control a web browser to complete a task. End each turn with one action on the last line:\n{usage}"
+        start = "You control a web browser to complete a task. End each turn with one action on the last line:\n"
+        return start + DIALECT.usage
 
     def valid_actions(self) -> list[tuple[str, float]]:
         """Return a click on, or a text into, each element in view, and an empty answer, each with a weight."""
