@@ -25,28 +25,21 @@ NAMES = {
     "caps_lock": "Caps_Lock",
     "capslock": "Caps_Lock",
     "del": "Delete",
-    "delete": "Delete",
-    "down": "Down",
-    "end": "End",
     "enter": "Return",
     "esc": "Escape",
-    "escape": "Escape",
-    "home": "Home",
-    "insert": "Insert",
-    "left": "Left",
-    "menu": "Menu",
     "page_down": "Next",
     "page_up": "Prior",
     "pagedown": "Next",
     "pageup": "Prior",
     "pgdn": "Next",
     "pgup": "Prior",
-    "return": "Return",
-    "right": "Right",
     "space": "space",
-    "tab": "Tab",
-    "up": "Up",
-} | {f"f{number}": f"F{number}" for number in range(1, 13)}
+}
+NAMES |= {f"f{number}": f"F{number}" for number in range(1, 13)}
+NAMES |= {
+    name: name.capitalize()
+    for name in ("delete", "down", "end", "escape", "home", "insert", "left", "menu", "return", "right", "tab", "up")
+}
 CONTROL_CHARACTERS = {"\n": XK.XK_Return, "\r": XK.XK_Return, "\t": XK.XK_Tab, "\b": XK.XK_BackSpace}
 UNTYPED = ("Cc", "Cs")
 """The categories of Unicode whose characters no key types: control characters and halves of surrogate pairs."""
