@@ -63,6 +63,7 @@ class Chromium:
             chromium, playwright = await accepting
             if chromium:
                 self.connection = Connection(chromium, playwright, self._on_closed)
+                await self.connection.open()
             return await launching
         except BaseException:
             launching.cancel()

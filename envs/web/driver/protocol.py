@@ -130,35 +130,87 @@ def _fail(future: asyncio.Future[dict[str, Any]], reason: str) -> None:
     future.exception()
 
 
+class Pipe(asyncio.Protocol):
+    """Both ends of one side: messages, each followed by a zero byte, in either direction."""
+
+    def __init__(self, ends: tuple[int, int], receive: Callable[[bytes], object], on_end: Callable[[], object]) -> None:
+        """Take over the ends to read from and to write to.
+
+        ``receive`` gets every message. ``on_end`` is called once the other side has closed an end, or sends or leaves
+        too long a message.
+        """
+        self._files = os.fdopen(ends[0], "rb", 0), os.fdopen(ends[1], "wb", 0)
+        self._receive, self._on_end = receive, on_end
+        self._received = bytearray()
+        self._reading: asyncio.ReadTransport | None = None
+        self._writing: asyncio.WriteTransport | None = None
+        for end in ends:
+            with contextlib.suppress(OSError):
+                fcntl.fcntl(end, F_SETPIPE_SZ, PIPE_BYTES)
+
+    async def open(self) -> None:
+        """Start to write and to read."""
+        loop = asyncio.get_running_loop()
+        self._writing, _ = await loop.connect_write_pipe(lambda: self, self._files[1])
+        self._reading, _ = await loop.connect_read_pipe(lambda: self, self._files[0])
+
+    def write(self, message: bytes) -> None:
+        """Write now what the pipe accepts, and the rest later."""
+        if self._writing is None or self._writing.is_closing():
+            return
+        self._writing.write(message + b"\0")
+        if self._writing.get_write_buffer_size() > MAX_MESSAGE_BYTES:
+            self._on_end()
+
+    def data_received(self, data: bytes) -> None:
+        """Handle the messages that are complete."""
+        if len(self._received) > MAX_MESSAGE_BYTES:
+            self._on_end()
+        elif b"\0" not in data:
+            self._received += data
+        else:
+            *messages, rest = (bytes(self._received) + data).split(b"\0")
+            self._received[:] = rest
+            for message in messages:
+                self._receive(message)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Report the end of an end."""
+        self._on_end()
+
+    def close(self) -> None:
+        """Close both ends; what is unsent is lost."""
+        if self._reading is not None:
+            self._reading.close()
+        if self._writing is not None:
+            self._writing.abort()
+
+
 class Connection:
     """Chromium's pipe: the driver's own sessions, and all other messages for Playwright."""
 
     def __init__(self, chromium: tuple[int, int], playwright: tuple[int, int], on_close: Callable[[], object]) -> None:
-        """Take over the ends to read from and to write to, of Chromium and of Playwright; all are closed at the end.
+        """Take over the ends to read from and to write to, of Chromium and of Playwright; ``open`` starts to use them.
 
-        ``on_close`` is called once, when either side has closed its end.
+        All are closed at the end. ``on_close`` is called once, when either side has closed its end.
         """
         self.sessions: dict[bytes, Session] = {}
         self.on_close = on_close
         self.closed = False
         self._last_id = OWN_IDS
-        self._loop = asyncio.get_running_loop()
-        self._from_chromium, to_chromium = chromium
-        self._from_playwright, to_playwright = playwright
-        self._to_chromium, self._to_playwright = Writer(to_chromium, self.close), Writer(to_playwright, self.close)
-        self._received, self._commands = bytearray(), bytearray()
+        self._chromium = Pipe(chromium, self._from_chromium, self.close)
+        self._playwright = Pipe(playwright, self._from_playwright, self.close)
         self.root = Session(self, "")
         """Commands outside of sessions; their answers are found by their ids."""
         self.browser: Session | None = None
         """The driver's own session with the browser, once ``browser_session`` opened it."""
         self.without_requests: set[str] = set()
         """Ids of Playwright's sessions that requested the events of requests and do not get them yet."""
-        for end in (*chromium, *playwright):
-            os.set_blocking(end, False)
-            with contextlib.suppress(OSError):
-                fcntl.fcntl(end, F_SETPIPE_SZ, PIPE_BYTES)
-        self._loop.add_reader(self._from_chromium, self._read_chromium)
-        self._loop.add_reader(self._from_playwright, self._read_playwright)
+
+    async def open(self) -> None:
+        """Start to pass messages on; Chromium sends none before it gets the first one."""
+        await self._chromium.open()
+        await self._playwright.open()
 
     def next_id(self) -> int:
         """Return the id of a new command."""
@@ -167,7 +219,7 @@ class Connection:
 
     def write(self, message: bytes) -> None:
         """Send one message to Chromium."""
-        self._to_chromium.write(message + b"\0")
+        self._chromium.write(message)
 
     def report_requests(self) -> None:
         """Let Playwright get the events of requests, by which it sees that a navigation fails."""
@@ -195,11 +247,8 @@ class Connection:
         if self.closed:
             return
         self.closed = True
-        for end in (self._from_chromium, self._from_playwright):
-            self._loop.remove_reader(end)
-            os.close(end)
-        for writer in (self._to_chromium, self._to_playwright):
-            writer.close()
+        self._chromium.close()
+        self._playwright.close()
         for session in [*self.sessions.values()]:
             session.close(f"the browser {GONE}")
         self.on_close()
@@ -209,96 +258,27 @@ class Connection:
         if session is not None:
             session.close(f"the page {GONE}")
 
-    def _read_chromium(self) -> None:
-        for message in self._messages(self._from_chromium, self._received):
-            found = SESSION.search(message, max(0, len(message) - SESSION_CHARS))
-            session = self.sessions.get(found[1]) if found else None
-            answer = OWN_ANSWER.match(message) if session is None else None
-            if session is not None:
-                if session.expects(message):
-                    session.receive(json.loads(message))
-            elif answer and int(answer[1]) >= OWN_IDS:
-                # The answer of a session that has ended, or of ``report_requests``, has no receiver.
-                if found is None:
-                    self.root.receive(json.loads(message))
-            else:
-                if detached := DETACHED.match(message):
-                    self.without_requests.discard(detached[1].decode())
-                self._to_playwright.write(message + b"\0")
-
-    def _read_playwright(self) -> None:
-        for message in self._messages(self._from_playwright, self._commands):
-            if REPORT_REQUESTS in message:
-                command = json.loads(message)
-                self.without_requests.add(command["sessionId"])
-                answer = {"id": command["id"], "result": {}, "sessionId": command["sessionId"]}
-                self._to_playwright.write(json.dumps(answer, separators=(",", ":")).encode() + b"\0")
-            else:
-                self._to_chromium.write(message + b"\0")
-
-    def _messages(self, end: int, buffer: bytearray) -> list[bytes]:
-        """Read once, and return the messages that are complete."""
-        try:
-            chunk = os.read(end, PIPE_BYTES)
-        except BlockingIOError:
-            return []
-        except OSError:
-            chunk = b""
-        if not chunk or len(buffer) > MAX_MESSAGE_BYTES:
-            self.close()
-            return []
-        if b"\0" not in chunk:
-            buffer += chunk
-            return []
-        *whole, rest = (bytes(buffer) + chunk).split(b"\0")
-        buffer[:] = rest
-        return whole
-
-
-class Writer:
-    """Writes to a pipe without blocking."""
-
-    def __init__(self, end: int, on_error: Callable[[], object]) -> None:
-        self.end = end
-        self.on_error = on_error
-        self.unsent = bytearray()
-        self.waiting = False
-        self.closed = False
-
-    def write(self, data: bytes) -> None:
-        """Write now what the pipe accepts, and the rest later."""
-        if self.closed:
-            return
-        self.unsent += data
-        if len(self.unsent) > MAX_MESSAGE_BYTES:
-            self.on_error()
-        elif not self.waiting:
-            self.flush()
-
-    def flush(self) -> None:
-        """Write what the pipe accepts."""
-        try:
-            while self.unsent:
-                del self.unsent[: os.write(self.end, self.unsent)]
-        except BlockingIOError:
-            pass
-        except OSError:
-            self.on_error()
-            return
-        if bool(self.unsent) == self.waiting or self.closed:
-            return
-        self.waiting = bool(self.unsent)
-        loop = asyncio.get_running_loop()
-        if self.waiting:
-            loop.add_writer(self.end, self.flush)
+    def _from_chromium(self, message: bytes) -> None:
+        found = SESSION.search(message, max(0, len(message) - SESSION_CHARS))
+        session = self.sessions.get(found[1]) if found else None
+        answer = OWN_ANSWER.match(message) if session is None else None
+        if session is not None:
+            if session.expects(message):
+                session.receive(json.loads(message))
+        elif answer and int(answer[1]) >= OWN_IDS:
+            # The answer of a session that has ended, or of ``report_requests``, has no receiver.
+            if found is None:
+                self.root.receive(json.loads(message))
         else:
-            loop.remove_writer(self.end)
+            if detached := DETACHED.match(message):
+                self.without_requests.discard(detached[1].decode())
+            self._playwright.write(message)
 
-    def close(self) -> None:
-        """Close the pipe; what is unsent is lost."""
-        if self.closed:
-            return
-        self.closed = True
-        if self.waiting:
-            asyncio.get_running_loop().remove_writer(self.end)
-        os.close(self.end)
+    def _from_playwright(self, message: bytes) -> None:
+        if REPORT_REQUESTS in message:
+            command = json.loads(message)
+            self.without_requests.add(command["sessionId"])
+            answer = {"id": command["id"], "result": {}, "sessionId": command["sessionId"]}
+            self._playwright.write(json.dumps(answer, separators=(",", ":")).encode())
+        else:
+            self._chromium.write(message)

@@ -50,6 +50,7 @@ class Ends:
 def run(check: Callable[[Ends], Awaitable[None]]) -> None:
     async def main() -> None:
         ends = Ends()
+        await ends.connection.open()
         try:
             await check(ends)
         finally:
