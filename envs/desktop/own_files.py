@@ -1,13 +1,14 @@
 """The entries that the applications and the session write by themselves: everything else is the agent's doing.
 
-Paths are relative to the root of the sandbox and patterns of ``fnmatch``. To add one: a row here, with the
-program that writes it.
+Paths are relative to the root of the sandbox. To add one: a row in ``own_files.toml``, with the program that writes it.
 """
 
 import re
+import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
+from pathlib import Path
 
 from ...sandbox import Entry, Kind, Tree
 
@@ -16,31 +17,11 @@ FILE_MODE, FOLDER_MODE = 0o600, 0o700
 HOME = "workspace/home"
 TRASH = f"{HOME}/.local/share/Trash"
 DIGEST = "[0-9a-f]" * 32
-BY_APPLICATIONS: Mapping[str, str] = {
-    f"{HOME}/.bash_history": "the shell of the terminal, at its end",
-    f"{HOME}/.cache/menus/{DIGEST}": "menu-cached, the applications that pcmanfm offers",
-    f"{HOME}/.cache/openbox/openbox.log": "openbox, when a lost desktop starts again",
-    f"{HOME}/.cache/openbox/sessions/": "openbox, when a lost desktop starts again",
-    f"{HOME}/.cache/thumbnails/large/{DIGEST}.png": "pcmanfm and ristretto, small pictures of the files in a folder",
-    f"{HOME}/.cache/thumbnails/normal/{DIGEST}.png": "pcmanfm and ristretto, small pictures of the files in a folder",
-    f"{HOME}/.config/Mousepad/accels.scm": "mousepad, its keys, at its end",
-    f"{HOME}/.config/galculator/galculator.conf": "galculator, its settings, at its end",
-    f"{HOME}/.config/glib-2.0/settings/keyfile": "GSettings of every application; `EndState.settings` reads them",
-    f"{HOME}/.config/gtk-3.0/bookmarks": "dialogs of files, their places",
-    f"{HOME}/.config/libfm/libfm.conf": "pcmanfm, its settings",
-    f"{HOME}/.config/lxterminal/lxterminal.conf": "lxterminal, its settings",
-    f"{HOME}/.config/mimeapps.list": "pcmanfm, the application that last opened a kind of file",
-    f"{HOME}/.config/pcmanfm/default/pcmanfm.conf": "pcmanfm, its settings",
-    f"{HOME}/.config/xfce4/xfconf/xfce-perchannel-xml/ristretto.xml": "ristretto, its settings",
-    f"{HOME}/.gtk-bookmarks": "pcmanfm, its places",
-    f"{HOME}/.local/share/Mousepad/": "mousepad, for texts of a later session",
-    f"{HOME}/.local/share/recently-used.xbel": "dialogs of files, what was used last",
-    f"{HOME}/.local/share/ristretto/": "ristretto, its keys",
-    f"{TRASH}/files/": "a file that was deleted into the Trash makes them",
-    f"{TRASH}/info/": "a file that was deleted into the Trash makes them",
-    f"{TRASH}/expunged/": "a file that was deleted into the Trash makes them",
-}
-"""Files, and folders with ``/`` at the end, with the program that writes them; the folders around them count too."""
+BY_APPLICATIONS = tuple(
+    f"{HOME}/{path.replace('DIGEST', DIGEST)}"
+    for path in tomllib.loads((Path(__file__).parent / "own_files.toml").read_text())
+)
+"""Patterns of files, and of folders with ``/`` at the end; the folders around them count too."""
 SOCKET = Entry(Kind.LOST, b"a socket")
 SESSION: Mapping[str, Entry] = {
     "tmp/.X1-lock": Entry(Kind.FILE, mode=0o444),

@@ -5,6 +5,7 @@ The site's server, files and database belong to a user of the sandbox that neith
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from ...sandbox import SandboxError, SandboxLease, SandboxSpec
 from ..computer.driver_client import DriverClient, DriverProgram, Program, main_command
@@ -15,30 +16,7 @@ START_TIMEOUT_S = 30.0
 ROOT = "/tmp/site"  # noqa: S108 - a path in the sandbox
 """The private folder of the server's user; ``files`` in it is the site's folder."""
 FILES = f"{ROOT}/files"
-STOP_SCRIPT = """
-if [ -s pid ]; then
-  served=$(cat pid)
-  kill -9 "-$served" 2>/dev/null
-  for _ in $(seq 200); do kill -0 "-$served" 2>/dev/null || break; sleep 0.02; done
-fi
-rm -rf files pid && mkdir files
-"""
-"""Kills the server with all its processes, waits until the port is free, and empties the site's folder."""
-START_SCRIPT = """
-cd files || exit 1
-setsid sh -c 'echo $$ > ../pid; exec sh -c "$1"' sh "$1" </dev/null >../log 2>&1 &
-status=1
-while [ $SECONDS -lt 15 ]; do
-  (exec 3<>"/dev/tcp/127.0.0.1/$2") 2>/dev/null && exit
-  read -r process 2>/dev/null <"/proc/$!/stat" && [[ $process != *") Z "* ]] || { status=2; break; }
-  sleep 0.01
-done
-cat ../log
-exit $status
-"""
-"""A script of bash that starts the command and exits with 0 once the port accepts connections, with 2 once the command
-has ended, and with 1 after a timeout. Bash connects by itself, which costs less than another program.
-"""
+STOP_SCRIPT, START_SCRIPT = ((Path(__file__).parent / f"{verb}_site.sh").read_text() for verb in ("stop", "start"))
 SERVER_ENDED = 2
 
 
@@ -57,15 +35,13 @@ class SiteServer:
         Raises:
             SandboxError: the server ended or does not listen; the message ends with its output.
         """
-        stopping = f"umask 077; mkdir -p {ROOT} && cd {ROOT} || exit 1{STOP_SCRIPT}"
-        stopped = sandbox.exec(["sh", "-c", stopping], timeout_s=FILES_TIMEOUT_S, user=user)
+        stopped = sandbox.exec(["sh", "-c", STOP_SCRIPT, "sh", ROOT], timeout_s=FILES_TIMEOUT_S, user=user)
         if stopped.exit_code:
             reason = stopped.stderr.decode(errors="replace").strip()[-500:]
             raise SandboxError(f"the previous site could not be removed: {reason}")
         files = {f"{FILES}/{path}": content for path, content in self.files.items()}
         sandbox.write(files, timeout_s=FILES_TIMEOUT_S, user=user)
-        script = f"cd {ROOT} || exit 1{START_SCRIPT}"
-        starting = ["bash", "-c", script, "bash", self.command, str(self.port)]
+        starting = ["bash", "-c", START_SCRIPT, "bash", ROOT, self.command, str(self.port)]
         result = sandbox.exec(starting, timeout_s=START_TIMEOUT_S, user=user)
         if result.exit_code:
             output = (result.stdout + result.stderr).decode(errors="replace").strip()[-500:]

@@ -183,15 +183,8 @@ def hold(episode: Episode, action: dict[str, Any]) -> None:
     screen.button(BUTTONS[action.get("button", "left")], down)
 
 
-VERBS = {
-    "click": click,
+VERBS = {action.__name__: action for action in (click, move, drag, press, scroll, wait, hold)} | {
     "double_click": click,
     "right_click": click,
-    "move": move,
-    "drag": drag,
     "type": type_text,
-    "press": press,
-    "scroll": scroll,
-    "wait": wait,
-    "hold": hold,
 }

@@ -266,20 +266,9 @@ RESET_VERBS = ("click", "fill", "select_option", "noop")
 POINTER_VERBS = ("click", "dblclick", "hover", "drag_and_drop", "scroll", "fill", "select_option", "press")
 """Actions that may move the pointer, by Playwright's implementation too."""
 VERBS = {
-    "click": click,
-    "dblclick": click,
-    "hover": hover,
-    "fill": fill,
-    "select_option": select_option,
-    "press": press,
-    "keyboard_type": keyboard_type,
-    "scroll": scroll,
-    "drag_and_drop": drag_and_drop,
-    "goto": goto,
-    "go_back": go_back,
-    "go_forward": go_forward,
-    "new_tab": new_tab,
-    "tab_focus": tab_focus,
-    "tab_close": tab_close,
-    "noop": noop,
-}
+    action.__name__: action
+    for action in (
+        *(click, hover, fill, select_option, press, keyboard_type, scroll, drag_and_drop),
+        *(goto, go_back, go_forward, new_tab, tab_focus, tab_close, noop),
+    )
+} | {"dblclick": click}
