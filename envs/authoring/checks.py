@@ -15,7 +15,7 @@ import gymnasium
 from gymnasium.utils.env_checker import check_env
 
 from ...records import SPLITS
-from ..base import Adapted, TurnEnv, checked_actions, provides_oracle
+from ..base import ABOUT_ACTIONS, Adapted, TurnEnv, checked_actions, overrides, provides_oracle
 from ..errors import EnvError, EnvTimeout, NotTrainable
 from ..runner.step_result import StepResult
 from .isolation import episodes_apart, own_random_stream, process_kept
@@ -31,10 +31,17 @@ from .subject import (
     outcome,
     random_stream,
 )
-from .wrappers import wrappers_declared
 
 EPISODES = 5
 ODD_TEXTS = ("", " ", "no such action", "\n;\t", "x" * 10_000, "é 日本 \U0001f600", "\0\x1b[31m", "{'a': 1}", "'; --")
+COSTS = {
+    "oracle": "no evaluation of the oracle",
+    "valid_actions": "no random policy and no format warm-up",
+    "vocabulary": "no new tiny model",
+    "normalize": "hashes of whole observations",
+    "snapshot": "no branched or suspended episode",
+}
+"""Methods that a wrapper may hide, each with the consequence."""
 
 
 async def first_reset(subject: Subject) -> str:
@@ -240,6 +247,66 @@ async def info_contract(subject: Subject) -> str:
 def _core(env: TurnEnv) -> gymnasium.Env[Any, Any]:
     """Return the environment itself, without wrappers and without the limit on its turns."""
     return env.core if isinstance(env, Adapted) else env
+
+
+async def wrappers_declared(subject: Subject) -> str:
+    """Check that no wrapper changes actions while the methods about actions are those of the environment inside it.
+
+    Report the methods that a wrapper hides.
+    """
+
+    def work(env: TurnEnv) -> str:
+        if not isinstance(env, Adapted) or env.core is env.inner:
+            return "has no wrappers"
+        inside = [
+            name for name in sorted(ABOUT_ACTIONS) if _provider(env, name) is env.core and overrides(env.core, name)
+        ]
+        core, received = env.core, list[str]()
+        original = core.step
+
+        def step(action: Any) -> Any:
+            received.append(action)
+            return original(action)
+
+        core.step = step  # type: ignore[method-assign]
+        try:
+            env.reset(seed=0, options={"split": "train"})
+            sent = checked_actions(env)[0][0] if "valid_actions" in inside else str(env.action_space.sample())
+            env.step(sent)
+        finally:
+            core.step = original  # type: ignore[method-assign]
+        if inside and received and received[0] != sent:
+            raise CheckFailed(
+                f"a wrapper changes actions (it passes {received[0]!r:.60} instead of {sent!r:.60}), and "
+                f"{', '.join(f'`{name}`' for name in inside)} come from {type(core).__name__} inside it: define them "
+                "in the wrapper, with the actions that the agent writes"
+            )
+        hidden = [f"`{name}` ({cost})" for name, cost in COSTS.items() if _hides(env, name)]
+        found = [f"its wrappers hide {', '.join(hidden)}: define them in the outermost wrapper"] if hidden else []
+        return "; ".join(["the methods about actions speak of the actions that the agent writes", *found])
+
+    async with subject.made() as owner:
+        try:
+            return await owner.run("wrappers", work, subject.timeout_s)
+        except EnvError as error:
+            if isinstance(error.__cause__, CheckFailed):
+                raise error.__cause__ from None
+            raise
+
+
+def _provider(env: Adapted, name: str) -> gymnasium.Env[Any, Any] | None:
+    """Return the environment or wrapper whose method counts; None if there is none, or a wrapper keeps it from that."""
+    try:
+        return env.provider(name)
+    except NotImplementedError:
+        return None
+
+
+def _hides(env: Adapted, name: str) -> bool:
+    """Return whether the environment has a method, and a wrapper keeps it from being taken."""
+    restorable = bool(getattr(env.core, "restorable", False))
+    hidden = restorable and not env.restorable if name == "snapshot" else _provider(env, name) is None
+    return overrides(env.core, name) and hidden
 
 
 async def oracle_succeeds(subject: Subject) -> str:

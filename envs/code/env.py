@@ -7,7 +7,7 @@ reach the grader. ``info["extras"]["left_out"]`` lists what the graded files lac
 
 If the agent breaks its sandbox, the episode ends and the files last read are graded. If something outside ends it,
 ``SandboxLost`` is raised at every stage. An agent that slows a step or its
-grading down gets an outcome before the step times out (``deadlines``). A sandbox that cannot be leased, or fails in
+grading down gets an outcome before the step times out (``fresh_sandbox``). A sandbox that cannot be leased, or fails in
 grading, raises ``SandboxError``.
 
 A snapshot holds the files of the sandbox, not its processes (``workspace_env``): a state in which a process of the
@@ -21,8 +21,7 @@ from time import monotonic
 from ...sandbox import FileError, SandboxBroken, SandboxError, Tree
 from ..episode import Turn
 from ..spaces import FreeText
-from .deadlines import ACTION_SHARE, end_of_step, latest_grading, left
-from .fresh_sandbox import FILE_TIMEOUT_S
+from .fresh_sandbox import ACTION_SHARE, FILE_TIMEOUT_S, end_of_step, latest_grading, left
 from .grading.grade import Verdict, grade
 from .grading.tampering import recorded
 from .instances import MIX, Instances

@@ -10,7 +10,7 @@ from time import monotonic
 
 from ...sandbox import FileError, Kind, SandboxLease, Tree
 from ...sandbox.sandbox import WORKSPACE
-from .deadlines import COLLECTION_SHARE, left
+from .fresh_sandbox import COLLECTION_SHARE, left
 from .grading.forbidden import tampering_outside
 from .grading.tampering import PRINT_FOUND, RUNNING, left_running
 

@@ -11,8 +11,7 @@ from time import monotonic
 
 from ....sandbox import Entry, FileError, SandboxLease, Tree
 from ....sandbox.sandbox import WORKSPACE
-from ..deadlines import end_of_step, left
-from ..fresh_sandbox import FILE_TIMEOUT_S, in_fresh_sandbox
+from ..fresh_sandbox import FILE_TIMEOUT_S, end_of_step, in_fresh_sandbox, left
 from ..task import CodeTask, Files
 from .forbidden import sanitize
 from .pytest_host import run_tests

@@ -28,8 +28,7 @@ from typing import Self
 from pydantic import BaseModel, ConfigDict
 
 from ....sandbox import Entry, ExecResult, FileError, Kind, SandboxError, SandboxLease, Tree, lease
-from ..deadlines import left
-from ..fresh_sandbox import FILE_TIMEOUT_S, LEASE_TIMEOUT_S, in_fresh_sandbox
+from ..fresh_sandbox import FILE_TIMEOUT_S, LEASE_TIMEOUT_S, in_fresh_sandbox, left
 from ..task import CodeTask, changed
 from . import pytest_guest
 from .pytest_guest import NO_PYTEST

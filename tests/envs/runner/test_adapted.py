@@ -8,9 +8,8 @@ import gymnasium
 import pytest
 from turnwise.envs import make
 from turnwise.envs.authoring.check import check
-from turnwise.envs.authoring.checks import gymnasium_checker
+from turnwise.envs.authoring.checks import gymnasium_checker, wrappers_declared
 from turnwise.envs.authoring.subject import Subject
-from turnwise.envs.authoring.wrappers import wrappers_declared
 from turnwise.envs.base import Adapted, Obs, TurnEnv
 from turnwise.envs.errors import EnvironmentBroken, EnvironmentFailed
 from turnwise.envs.runner.env_thread import EnvThread
