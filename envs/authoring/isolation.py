@@ -2,7 +2,6 @@
 
 import contextlib
 import inspect
-import random
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +9,6 @@ from functools import partial
 from typing import Any
 
 import gymnasium
-import numpy as np
 
 from ..base import Adapted, TurnEnv
 from ..errors import EnvError
@@ -36,16 +34,11 @@ class _Stream:
 
 
 _STREAMS = {
-    "random": _Stream("`random`", random.getstate, random.setstate, random.seed),
-    "numpy": _Stream("NumPy (`np.random`)", np.random.get_state, np.random.set_state, np.random.seed),
-    "torch": _Stream(
-        "`torch`",
-        lambda: sys.modules["torch"].get_rng_state(),
-        lambda state: sys.modules["torch"].set_rng_state(state),
-        lambda seed: sys.modules["torch"].manual_seed(seed),
-    ),
+    "random": ("`random`", "getstate", "setstate", "seed"),
+    "numpy.random": ("NumPy (`np.random`)", "get_state", "set_state", "seed"),
+    "torch": ("`torch`", "get_rng_state", "set_rng_state", "manual_seed"),
 }
-"""The streams by the module that holds each; ``torch`` is not imported for its own."""
+"""The name and the functions of each stream, by its module; ``torch`` is not imported for its own."""
 OPTIONAL_CALLS: dict[str, Callable[[TurnEnv], Any]] = {
     "tasks": lambda env: (env.tasks("train"), env.tasks("test")),
     "instructions": lambda env: env.instructions(),
@@ -91,7 +84,8 @@ async def process_kept(subject: Subject) -> str:
 
 async def own_random_stream(subject: Subject) -> str:
     """Check that the environment never seeds a global random stream of the process, and no episode depends on one."""
-    streams = [_STREAMS[name] for name in _STREAMS if name in sys.modules]
+    found = [(sys.modules[module], name, calls) for module, (name, *calls) in _STREAMS.items() if module in sys.modules]
+    streams = [_Stream(name, *(getattr(module, call) for call in calls)) for module, name, calls in found]
     kept = [stream.read() for stream in streams]
     try:
         await _seeds_nothing(subject, streams)

@@ -61,11 +61,6 @@ class _Played:
     results: list[StepResult]
     lists: dict[str, list[str]]
 
-    @classmethod
-    def of(cls, values: dict[str, Any]) -> "_Played":
-        """Return the episode of ``asdict``, from JSON."""
-        return cls([StepResult(**each) for each in values["results"]], values["lists"])
-
 
 async def same_in_another_process(subject: Subject) -> str:
     """Check that an episode is the same in another process: a trajectory is replayed in one."""
@@ -135,7 +130,7 @@ async def _in_another_process(request: _Request, limit_s: float) -> list[_Played
     answers = json.loads(out)
     if isinstance(answers, str):
         raise CheckFailed(f"in another process: {answers}")
-    return list(map(_Played.of, answers))
+    return [_Played([StepResult(**each) for each in one["results"]], one["lists"]) for one in answers]
 
 
 async def _play(owner: EnvThread, seed: int, actions: list[str], timeout_s: float) -> _Played:

@@ -154,6 +154,15 @@ def _functions() -> dict[str, object]:
 
 
 VARIABLES = "environment variables"
+LIBRARY_STATE: dict[str, Callable[[], Any]] = {
+    VARIABLES: lambda: dict(os.environ),
+    "`sys.path`": lambda: tuple(sys.path),
+    "importers (`sys.meta_path`, `sys.path_hooks`)": lambda: (*sys.meta_path, *sys.path_hooks),
+    "filters of warnings for all modules": lambda: tuple(one for one in warnings.filters if _is_general(one)),
+    "the configuration of logging": _logging,
+    "`np.set_printoptions`": lambda: repr(np.get_printoptions()),
+}
+"""Kinds of state that the import of a library may change, each with the function that reads it."""
 OBSERVED: dict[str, Callable[[], Any]] = {
     "the working directory": _folder,
     "the handlers of signals": _handlers,
@@ -171,10 +180,6 @@ OBSERVED: dict[str, Callable[[], Any]] = {
         os.sched_getaffinity(each) for each in (0, os.getpid())
     ],
     "the group or session of the process": lambda: (os.getpgrp(), os.getsid(0)),
-    VARIABLES: lambda: dict(os.environ),
-    "`sys.path`": lambda: tuple(sys.path),
-    "importers (`sys.meta_path`, `sys.path_hooks`)": lambda: (*sys.meta_path, *sys.path_hooks),
-    "filters of warnings for all modules": lambda: tuple(one for one in warnings.filters if _is_general(one)),
     "the locale": lambda: locale.setlocale(locale.LC_ALL),
     "the time zone": lambda: time.tzname,
     "the start method of `multiprocessing`": lambda: multiprocessing.get_start_method(allow_none=True),
@@ -187,22 +192,12 @@ OBSERVED: dict[str, Callable[[], Any]] = {
     "`gc`": lambda: (gc.isenabled(), gc.get_threshold()),
     "hooks of exceptions": lambda: (sys.excepthook, threading.excepthook, sys.unraisablehook),
     "hooks of threads (`threading.settrace`, `setprofile`)": lambda: (threading.gettrace(), threading.getprofile()),
-    "the configuration of logging": _logging,
     "functions of the standard library, NumPy or Gymnasium": _functions,
     "the decimal context": lambda: repr(decimal.getcontext().copy()).partition("flags=")[0],
     "`np.seterr`": lambda: (np.geterrcall(), *np.geterr().items()),
-    "`np.set_printoptions`": lambda: repr(np.get_printoptions()),
+    **LIBRARY_STATE,
 }
-"""Kinds of state, each with the function that reads it."""
-LIBRARY_STATE = (
-    VARIABLES,
-    "`sys.path`",
-    "importers (`sys.meta_path`, `sys.path_hooks`)",
-    "filters of warnings for all modules",
-    "the configuration of logging",
-    "`np.set_printoptions`",
-)
-"""Kinds of state that the import of a library may change."""
+"""All kinds of state."""
 
 
 def left_running() -> set[str]:

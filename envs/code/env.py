@@ -22,7 +22,8 @@ from ...sandbox import FileError, SandboxBroken, SandboxError, Tree
 from ..episode import Turn
 from ..spaces import FreeText
 from .fresh_sandbox import ACTION_SHARE, FILE_TIMEOUT_S, end_of_step, latest_grading, left
-from .grading.grade import Verdict, grade
+from .grading import Verdict
+from .grading.grade import grade
 from .grading.tampering import recorded
 from .instances import MIX, Instances
 from .oracle import next_action

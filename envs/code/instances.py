@@ -51,22 +51,18 @@ class Instances:
         """
         try:
             folders = find(self._folder, "train") if self._folder else ()
-            self._refuse_forgeable([folder for folder in folders if has_forgeable_tests(folder)])
+            if forgeable := [folder for folder in folders if has_forgeable_tests(folder)]:
+                others = f" and {len(forgeable) - 1} more" if len(forgeable) > 1 else ""
+                raise NotTrainable(
+                    f"task {forgeable[0].name}{others} of {self._folder} has hidden `tests/`: they share a process "
+                    "with the agent's code, which can forge their verdict, and a policy learns to. Use `[[case]]` with "
+                    f"`call` and `returns` in {MANIFEST} instead; or set `trusted = true` there if the policy is "
+                    "harmless; or evaluate only, with `turnwise eval`"
+                )
             for folder in folders:
                 load(folder)
         except BadTask as error:
             raise NotTrainable(str(error)) from error
-
-    def _refuse_forgeable(self, forgeable: list[Path]) -> None:
-        if not forgeable:
-            return
-        others = f" and {len(forgeable) - 1} more" if len(forgeable) > 1 else ""
-        raise NotTrainable(
-            f"task {forgeable[0].name}{others} of {self._folder} has hidden `tests/`: they share a process with the "
-            "agent's code, which can forge their verdict, and a policy learns to. Use `[[case]]` with `call` and "
-            f"`returns` in {MANIFEST} instead; or set `trusted = true` there if the policy is harmless; or evaluate "
-            "only, with `turnwise eval`"
-        )
 
     def draw(self, seed: int, split: str) -> CodeTask:
         """Return the task of a seed; tasks of a folder are indexed by ``seed % count``.

@@ -13,6 +13,7 @@ from ....sandbox import Entry, FileError, SandboxLease, Tree
 from ....sandbox.sandbox import WORKSPACE
 from ..fresh_sandbox import FILE_TIMEOUT_S, end_of_step, in_fresh_sandbox, left
 from ..task import CodeTask, Files
+from . import Verdict
 from .forbidden import sanitize
 from .pytest_host import run_tests
 from .tampering import LIST, LIST_TIMEOUT_S, aimed_at_grader, left_running
@@ -21,29 +22,6 @@ OUTPUT_KIB = 64
 CASES = "cases"
 """Purpose of the sandboxes that run cases."""
 BROKE = "broke the sandbox it was judged in"
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """The number of passing checks that count, the total, and the tampering found."""
-
-    passed: int
-    total: int
-    tamper: tuple[str, ...] = ()
-    timed_out: bool = False
-    """Whether a command, or the grading as a whole, exceeded its time."""
-    left_out: tuple[str, ...] = ()
-    """Submitted files that were not graded though they are no tampering."""
-
-    @property
-    def success(self) -> bool:
-        """Return whether every check passes."""
-        return self.passed == self.total > 0
-
-    @property
-    def share(self) -> float:
-        """Return the share of passing checks, 0 to 1."""
-        return self.passed / self.total if self.total else 0.0
 
 
 def grade(task: CodeTask, left_files: Files, until: float | None = None) -> Verdict:

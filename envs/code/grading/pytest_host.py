@@ -20,7 +20,6 @@ import json
 import secrets
 import threading
 from collections import OrderedDict
-from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 from typing import Self
@@ -30,7 +29,7 @@ from pydantic import BaseModel, ConfigDict
 from ....sandbox import Entry, ExecResult, FileError, Kind, SandboxError, SandboxLease, Tree, lease
 from ..fresh_sandbox import FILE_TIMEOUT_S, LEASE_TIMEOUT_S, in_fresh_sandbox, left
 from ..task import CodeTask, changed
-from . import pytest_guest
+from . import Verdict, pytest_guest
 from .pytest_guest import NO_PYTEST
 
 TESTS = "tests"
@@ -97,17 +96,7 @@ def reports(output: bytes, nonce: str) -> list[Report | None]:
     return [Report.parse(line[len(nonce) :]) for line in lines]
 
 
-@dataclass(frozen=True, slots=True)
-class Results:
-    """The number of passing tests, the total, and the tampering found."""
-
-    passed: int
-    total: int
-    tamper: tuple[str, ...] = ()
-    timed_out: bool = False
-
-
-def run_tests(task: CodeTask, files: Tree, until: float) -> Results:
+def run_tests(task: CodeTask, files: Tree, until: float) -> Verdict:
     """Run a task's hidden tests on files, until a monotonic time.
 
     Raises:
@@ -116,10 +105,10 @@ def run_tests(task: CodeTask, files: Tree, until: float) -> Results:
     """
     expected = prepare_tests(task)
     found = in_fresh_sandbox(task.spec, TESTS, lambda box, end: _run(box, task, files, expected, end), until)
-    return found or Results(0, len(expected), ("broke the sandbox its tests ran in",), timed_out=True)
+    return found or Verdict(0, len(expected), ("broke the sandbox its tests ran in",), timed_out=True)
 
 
-def _run(box: SandboxLease, task: CodeTask, files: Tree, expected: frozenset[str], until: float) -> Results:
+def _run(box: SandboxLease, task: CodeTask, files: Tree, expected: frozenset[str], until: float) -> Verdict:
     nonce, name = secrets.token_hex(16), f"t{secrets.token_hex(4)}"
     folder = _new_folder()
     canary = f"test_{name}.py"
@@ -129,7 +118,7 @@ def _run(box: SandboxLease, task: CodeTask, files: Tree, expected: frozenset[str
     try:
         box.write_tree(".", files, timeout_s=left(until, FILE_TIMEOUT_S))
     except FileError as error:
-        return Results(0, len(expected), (f"cannot be put in place: {error}"[:200],))
+        return Verdict(0, len(expected), (f"cannot be put in place: {error}"[:200],))
     done = _pytest(box, folder, nonce, "run", task, until)
     tamper = _test_file_changes(box, folder, hidden, left(until, FILE_TIMEOUT_S))
     found = reports(done.stderr, nonce)
@@ -137,7 +126,7 @@ def _run(box: SandboxLease, task: CodeTask, files: Tree, expected: frozenset[str
     if report is None:
         if not done.timed_out and not done.output_limit_exceeded and (done.exit_code == 0 or found):
             tamper.append(_FORGED_REPORT[min(len(found), 2)])
-        return Results(0, len(expected), tuple(tamper), done.timed_out)
+        return Verdict(0, len(expected), tuple(tamper), done.timed_out)
     results = dict(report.results)
     tamper += report.tamper
     alarm = results.pop(f"{canary}::test_{name}", "missing")
@@ -151,7 +140,7 @@ def _run(box: SandboxLease, task: CodeTask, files: Tree, expected: frozenset[str
     if silenced or set(results) - expected:
         tamper.append("other tests ran than there are")
     forged = bool(tamper) or alarm != "failed"
-    return Results(0 if forged else len(passed & expected), len(expected), tuple(tamper))
+    return Verdict(0 if forged else len(passed & expected), len(expected), tuple(tamper))
 
 
 def prepare_tests(task: CodeTask) -> frozenset[str]:
