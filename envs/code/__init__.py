@@ -7,5 +7,5 @@ Invariants:
 * grading uses only the files of the agent's sandbox;
 * the expected output of a ``Case`` never enters a sandbox.
 
-To add a family of tasks, add a module to ``families`` and list it in ``families.FAMILIES``.
+To add a family of tasks, add a module to ``families`` and list it in ``instances.FAMILIES``.
 """

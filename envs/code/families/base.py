@@ -37,11 +37,11 @@ class Words(SeededDraws):
     def text(self, template: str, **values: object) -> str:
         """Return a text of a family with each ``<key>`` and then each name replaced.
 
-        ``<first>`` is the first name, and ``<First>`` the name with a capital.
+        ``<first>`` is the first name, ``<First>`` the name with a capital, and ``<FIRST>`` the name in capitals.
         """
         names = {"first": self.first, "second": self.second, "third": self.third}
-        titles = {key.title(): name.title() for key, name in names.items()}
-        for key, value in (values | names | titles).items():
+        spelled = {way(key): way(name) for way in (str.lower, str.title, str.upper) for key, name in names.items()}
+        for key, value in (values | spelled).items():
             template = template.replace(f"<{key}>", str(value))
         return template
 

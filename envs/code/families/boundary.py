@@ -17,7 +17,7 @@ ANSWERS: dict[str, Callable[[list[int], int], int]] = {
 def draw(words: Words) -> CodeTask:
     """Return a task with the names and random choices of ``words``."""
     kind = words.choice(tuple(ANSWERS))
-    number, upper, formulas = words.integer(3, 7), words.second.upper(), TEXTS["kinds"][kind]
+    number, formulas = words.integer(3, 7), TEXTS["kinds"][kind]
 
     def readings(count: int) -> str:
         """Return at least 8 readings: some around the limit, zero and negative ones, then larger ones."""
@@ -28,7 +28,6 @@ def draw(words: Words) -> CodeTask:
     def reference(given: str) -> str:
         return f"{words.third} {ANSWERS[kind]([int(line) for line in given.split()], number)}\n"
 
-    wrong = {what: formula.replace("N", upper) for what, formula in formulas["wrong"].items()}
     multiple = number * (3 if number == 3 else 2)
     # A page is full at a multiple of N, and the next one begins at one more.
     some = [readings(count) for count in (number + 8, multiple, multiple + number + 1, 14, words.integer(600, 900))]
@@ -37,12 +36,11 @@ def draw(words: Words) -> CodeTask:
         words,
         TEXTS,
         name=f"boundary-{kind}",
-        given=next(iter(wrong.values())),
-        right=formulas["right"].replace("N", upper),
-        wrong=wrong,
+        given=next(iter(formulas["wrong"].values())),
+        right=formulas["right"],
+        wrong=formulas["wrong"],
         inputs=[*some, fewer, ""],
         reference=reference,
-        upper=upper,
+        asked=formulas["asked"],
         number=number,
-        asked=formulas["asked"].replace("N", str(number)),
     )

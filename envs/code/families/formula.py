@@ -15,39 +15,26 @@ class Step:
 
     said: str
     code: str
-    do: Callable[[list[str]], list[str]]
+    do: Callable[[list[str], int], list[str]]
+    size: int
 
 
-def _steps(size: int) -> tuple[Step, ...]:
-    return (
-        Step(
-            f"leave out words of fewer than {size + 3} letters",
-            f"words = [word for word in words if len(word) >= {size + 3}]",
-            lambda words: [word for word in words if len(word) >= size + 3],
-        ),
-        Step(
-            f"keep the first {size} letters of each word",
-            f"words = [word[:{size}] for word in words]",
-            lambda words: [word[:size] for word in words],
-        ),
-        Step(
-            "write each word backwards",
-            "words = [word[::-1] for word in words]",
-            lambda words: [word[::-1] for word in words],
-        ),
-        Step("sort the words", "words = sorted(words)", sorted),
-        Step(
-            "leave out every word that was there before",
-            "words = list(dict.fromkeys(words))",
-            lambda words: list(dict.fromkeys(words)),
-        ),
-        Step("turn the order of the words round", "words = words[::-1]", lambda words: words[::-1]),
-        Step(
-            "write each word in capitals",
-            "words = [word.upper() for word in words]",
-            lambda words: [word.upper() for word in words],
-        ),
-    )
+DO: tuple[Callable[[list[str], int], list[str]], ...] = (
+    lambda words, size: [word for word in words if len(word) >= size + 3],
+    lambda words, size: [word[:size] for word in words],
+    lambda words, _: [word[::-1] for word in words],
+    lambda words, _: sorted(words),
+    lambda words, _: list(dict.fromkeys(words)),
+    lambda words, _: words[::-1],
+    lambda words, _: [word.upper() for word in words],
+)
+"""What each step of the file does."""
+
+
+def _steps(words: Words) -> list[Step]:
+    size = words.integer(2, 3)
+    told = [[words.text(text, size=size, least=size + 3) for text in step] for step in TEXTS["steps"]]
+    return [Step(said, code, do, size) for (said, code), do in zip(told, DO, strict=True)]
 
 
 def draw(words: Words) -> CodeTask:
@@ -83,7 +70,7 @@ def _visible(words: Words) -> tuple[Sequence[Step], list[str]]:
         return "".join(" ".join(words.shuffled([*some, words.choice(some)])) + "\n" for _ in range(4))
 
     while True:
-        steps, inputs = words.sample(_steps(words.integer(2, 3)), 3), [lines() for _ in range(3)]
+        steps, inputs = words.sample(_steps(words), 3), [lines() for _ in range(3)]
         right = [_labels(each, steps, " ") for each in inputs]
         without = [[other for other in steps if other is not step] for step in steps]
         shown = all([_labels(each, left, " ") for each in inputs[1:]] != right[1:] for left in without)
@@ -97,6 +84,6 @@ def _labels(given: str, steps: Sequence[Step], mark: str) -> str:
     for line in given.splitlines():
         found = line.split()
         for step in steps:
-            found = step.do(found)
+            found = step.do(found, step.size)
         out += mark.join(found) + "\n"
     return out

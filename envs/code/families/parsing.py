@@ -14,41 +14,9 @@ def draw(words: Words) -> CodeTask:
 
     def settings(*, edges: bool) -> str:
         """Return lines that show every rule, in random order, and with ``edges`` each rule at its limits."""
-        key, other, number = words.second, words.third, words.integer(10, 99)
-        lines = [
-            f"{key}_path = a={number}&b=2",
-            f"   {other} =   {number} items  ",
-            f"# {key} = {number}",
-            "",
-            f'{key}_title = "the {other}"',
-            f"{key.upper()}_Size={number}",
-            f"{key}_colour = #{number}{number}",
-            f'{key}_inch = "{other}',
-            f'{key}_quoted = ""{other}""',
-        ]
-        limits = [
-            f"  # {other} = {number}",
-            "#",
-            "   ",
-            f"{key}_none =",
-            f"{key}_nothing= ",
-            f'{key}_empty = ""',
-            f'{key}_lone = "',
-            f'{key}_three = """',
-            f'{key}_inches = {number} {other}"',
-            f'{key}_spaced =  " {other} {number}  "  ',
-            f'{key}_inside = {other} "{number}" {key}',
-            f"{key}_single = '{other}'",
-            f"{key}_marks = !{other}!",
-            f'{key}_mark = !{other}"',
-            f'"{key}_Key" = {number}',
-            f"{key}_Name = {other.title()} {number}",
-            f"{other} {key} = {number}",
-            f"{key}#{number} = {number} # {other}",
-            f"{key}_equals ==",
-            f"{key}_equal = = {number} =",
-        ]
-        return "".join(f"{line}\n" for line in words.shuffled([*lines, *limits] if edges else lines))
+        number = words.integer(10, 99)
+        lines = words.shuffled([*TEXTS["lines"], *TEXTS["limits"]] if edges else TEXTS["lines"])
+        return "".join(f"{words.text(line, number=number)}\n" for line in lines)
 
     def reference(given: str) -> str:
         out = ""

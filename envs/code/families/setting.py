@@ -1,7 +1,5 @@
 """Change a setting in files of three kinds, and leave every value that only resembles it unchanged."""
 
-import json
-
 from ....sandbox import Tree
 from ..checks.file_checks import ConfigEquals
 from ..task import CodeTask
@@ -15,22 +13,12 @@ def draw(words: Words) -> CodeTask:
     """Return a task with the names and random choices of ``words``."""
     old = words.integer(4000, 5999)
     new, other = old + words.integer(11, 99), old + words.integer(1001, 1999)
-    wanted, twin, third = words.first, words.second, words.third
-    paths = (f"config/{third}.ini", f"config/{third}.json", f"config/{third}.env")
+    paths = {kind: f"config/{words.third}.{kind}" for kind in TEXTS["config"]}
 
-    def files(ini: int, as_json: int, env: int, of_twin: int = old) -> dict[str, bytes]:
-        order = (wanted, twin, third)
-        ports = [{wanted: port, twin: of_twin, third: other} for port in (ini, as_json, env)]
-        return {
-            paths[0]: "".join(f"[{name}]\nhost = {name}.local\nport = {ports[0][name]}\n\n" for name in order).encode(),
-            paths[1]: (
-                json.dumps({"services": {name: {"retries": 3, "port": ports[1][name]} for name in order}}, indent=2)
-                + "\n"
-            ).encode(),
-            paths[2]: "".join(
-                f"{name.upper()}_PORT={ports[2][name]}\n{name.upper()}_LOG=info\n" for name in order
-            ).encode(),
-        }
+    def files(*ports: int, twin: int = old) -> dict[str, bytes]:
+        """Return the files with a port of the service in each, and a port of the second service in all of them."""
+        texts = zip(paths.values(), TEXTS["config"].values(), ports, strict=True)
+        return {path: words.text(text, port=port, twin=twin, other=other).encode() for path, text, port in texts}
 
     def named(left: dict[str, bytes]) -> dict[str, bytes]:
         return {path.removeprefix("config/"): content for path, content in left.items()}
@@ -53,8 +41,8 @@ def draw(words: Words) -> CodeTask:
         mutations={
             "in one file": files(new, old, old),
             "not in the last file": files(new, new, old),
-            "the number everywhere": files(new, new, new, of_twin=new),
+            "the number everywhere": files(new, new, new, twin=new),
             "another number": files(new + 1, new + 1, new + 1),
-            **{f"only the ports of the {path[-4:].lstrip('.')} file kept": bare(path) for path in paths},
+            **{f"only the ports of the {kind} file kept": bare(path) for kind, path in paths.items()},
         },
     )
