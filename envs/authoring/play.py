@@ -6,7 +6,6 @@ actions, ``:hint`` shows the oracle's action, ``:help`` explains the syntax, ``:
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from ...errors import TurnwiseError
 from ..base import Obs, TurnEnv, checked_actions
@@ -19,16 +18,6 @@ from ..spaces import Png
 HELP = (
     ":actions lists valid actions, :hint shows the oracle's action, :help explains, :quit ends; other lines are actions"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Played:
-    """The result of an episode."""
-
-    turns: int
-    reward: float
-    ended: bool
-    success: bool | None
 
 
 def _guttered(text: str) -> str:
@@ -81,7 +70,7 @@ def play(
     seed: int = 0,
     split: str = "train",
     max_turns: int = 100,
-) -> Played:
+) -> None:
     """Play one episode with the actions of ``lines`` until either ends.
 
     Args:
@@ -99,7 +88,7 @@ def play(
     if prompt:
         write(_guttered(prompt))
     write(_shown(env, answer[0], keep))
-    turns, total = 0, 0.0
+    turns, total, verdict = 0, 0.0, "left"
     for line in lines:
         command = line.strip()
         if command == ":quit":
@@ -116,7 +105,5 @@ def play(
         write(f"{_shown(env, outcome[0], keep)}   ({checked.reward:+.2f})")
         if checked.terminated or checked.truncated or turns >= max_turns:
             verdict = {True: "success", False: "failure", None: "ended"}[checked.success]
-            write(f"{verdict} after {turns} turns, reward {total:.2f}")
-            return Played(turns, total, True, checked.success)
-    write(f"left after {turns} turns, reward {total:.2f}")
-    return Played(turns, total, False, None)
+            break
+    write(f"{verdict} after {turns} turns, reward {total:.2f}")
