@@ -23,7 +23,6 @@ MAX_FILTERED_BATCHES = 10
 BATCH_TIMEOUT_SLACK_S = 120.0
 """Slack added to two group timeouts; if no episode starts or ends for that long, or if every group is filtered for
 that long, the run ends."""
-STOP_REASON = "stop requested"
 
 
 class BatchWait:
@@ -60,7 +59,7 @@ class BatchWait:
             dispatcher.closed.clear()
             if failure := dispatcher.failure or self._cluster.engines.failure:
                 raise failure
-            if await self.must_stop():
+            if await self._state.must_stop(self._context):
                 return []
             if groups := await self._update_step.lease():
                 return groups
@@ -84,10 +83,6 @@ class BatchWait:
                     await dispatcher.closed.wait()
             except TimeoutError:
                 continue
-
-    async def must_stop(self) -> bool:
-        """Return whether the run is to stop."""
-        return await must_stop(self._context, self._state)
 
     def _check_filtered(self) -> None:
         """Raise TurnwiseError if the group filters left nothing to train on for the whole timeout."""
@@ -123,15 +118,3 @@ class BatchWait:
                 f"time; last error: {breaker.last_error}"
             )
         self._context.report(Note(text))
-
-
-async def must_stop(context: RunContext, state: RunState) -> bool:
-    """Return whether a signal or `turnwise runs stop` requested the run to stop."""
-    stop = state.stop
-    if not stop:
-        requested = await context.store.is_stop_requested()
-        # A signal may have come during the read.
-        if requested and not stop:
-            context.report(Note(f"{STOP_REASON}: stopping after this update; the same command resumes the run"))
-            stop.request(STOP_REASON)
-    return bool(stop)

@@ -7,7 +7,6 @@ from ...errors import TurnwiseError
 from ..context import RunContext
 from ..learner.update import UpdateResult, update_event
 from ..telemetry.events import Note
-from .batch_wait import must_stop
 from .group_source import GroupSource
 from .preparation import RunParts
 from .profile import RunProfile
@@ -83,7 +82,7 @@ class TrainingLoop:
     async def _is_done(self) -> bool:
         """Return whether the limit of the run is reached, or the run is to stop."""
         done = self._context.config.progress(self._state.version.update, self._state.trained_s) >= 1.0
-        return done or await must_stop(self._context, self._state)
+        return done or await self._state.must_stop(self._context)
 
     async def _evaluate_and_save(self, update: int) -> bool:
         """Evaluate and save a checkpoint where due, and return whether either was done."""

@@ -8,9 +8,11 @@ from typing import Any, TypeVar
 
 from ...records import PolicyVersion
 from ..context import RunContext
-from ..telemetry.events import EvalResult
+from ..telemetry.events import EvalResult, Note
 
 T = TypeVar("T")
+
+STOP_REASON = "stop requested"
 
 
 class StopRequest:
@@ -60,6 +62,16 @@ class RunState:
         """Return ``current`` of a run that is prepared."""
         assert self.current is not None  # noqa: S101
         return self.current
+
+    async def must_stop(self, context: RunContext) -> bool:
+        """Return whether a signal or `turnwise runs stop` requested the run to stop."""
+        if not self.stop:
+            requested = await context.store.is_stop_requested()
+            # A signal may have come during the read.
+            if requested and not self.stop:
+                context.report(Note(f"{STOP_REASON}: stopping after this update; the same command resumes the run"))
+                self.stop.request(STOP_REASON)
+        return bool(self.stop)
 
     def checkpoint_json(self, context: RunContext, evaluations: Mapping[str, EvalResult]) -> dict[str, Any]:
         """Return the state that a checkpoint stores, as JSON values; ``InitialState.state`` is read from it."""

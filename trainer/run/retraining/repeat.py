@@ -93,10 +93,9 @@ def retrain(
     if row.kind != "train":
         raise NotRecorded(f"`{run}` is a run of kind {row.kind}; only a training run can be re-trained")
     config = parse_config(row.config)
-    algorithms = AlgorithmSet.of(config)
     start, state = _first_checkpoint(run, history, row.uid.hex)
     verify_base(Path(start.checkpoint))
-    learner = _learner(config, algorithms, history, Path(start.checkpoint), state)
+    learner = _learner(config, history, Path(start.checkpoint), state)
     streams = Streams(config.seed)
     streams.load_state_dict(state["streams"])
     chosen = [one for one in numbers if start.update < one and (last is None or one <= last)]
@@ -106,7 +105,7 @@ def retrain(
     for number in chosen:
         with database.read() as conn:
             stored = load_update(conn, run, number)
-        repeated = _repeat(database, stored, sampled_by, config, algorithms, learner, streams)
+        repeated = _repeat(database, stored, config.max_context, sampled_by, learner, streams)
         result.updates.append(repeated)
         report(repeated)
         if not repeated.matches:
@@ -131,20 +130,15 @@ def _first_checkpoint(run: str, history: dict[int, PolicyVersion], uid: str) -> 
     )
 
 
-def _learner(
-    config: RunConfig,
-    algorithms: AlgorithmSet,
-    history: dict[int, PolicyVersion],
-    folder: Path,
-    state: dict[str, Any],
-) -> Learner:
+def _learner(config: RunConfig, history: dict[int, PolicyVersion], folder: Path, state: dict[str, Any]) -> Learner:
     """Return the learner of a run as it was at a checkpoint, on the CPU."""
+    algorithms = AlgorithmSet.of(config)
     on_cpu = config.learner.model_copy(update={"device": "cpu"})
     learner = Learner(folder, on_cpu, algorithms.loss, algorithms.proximal, config.rollout.temperature)
     learner.load_optimizer(folder)
     tensors = checkpoint.read_component_tensors(folder)
     for slot in COMPONENTS:
-        component = getattr(algorithms, slot)
+        component = getattr(learner, slot)
         component.load_state_dict(state["components"].get(slot, {}))
         prefix = f"{slot}/"
         own = {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
@@ -159,9 +153,8 @@ def _learner(
 def _repeat(
     database: Database,
     stored: StoredUpdate,
+    max_context: int,
     history: dict[int, PolicyVersion],
-    config: RunConfig,
-    algorithms: AlgorithmSet,
     learner: Learner,
     streams: Streams,
 ) -> RepeatedUpdate:
@@ -175,8 +168,8 @@ def _repeat(
     torch.set_num_threads(recipe.num_threads)
     learner.config = learner.config.model_copy(update={"max_tokens_per_micro_batch": recipe.max_tokens_per_micro_batch})
     for slot, state in recipe.states.items():
-        getattr(algorithms, slot).load_state_dict(state)
-    members = load_members(database, stored, config.max_context)
+        getattr(learner, slot).load_state_dict(state)
+    members = load_members(database, stored, max_context)
     batch = [one.train for one in stored_samples(stored, members, history)]
     learner.update(batch, recipe.lr_progress, stored.update - 1, streams.of("minibatches"))
     return RepeatedUpdate(stored.update, stored.version, stored.weights_hash, learner.weights_hash(), _notes(recipe))
