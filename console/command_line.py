@@ -17,8 +17,23 @@ import typer
 from .. import __version__
 from ..logs import set_level
 from ..process.output import claim_output
-from .commands import db, doctor, envs, evaluate, logs, model, plan, runs, sandbox, train
-from .commands.episodes import exchange, lineage, replay, score, trajectories
+from .commands import (
+    db,
+    doctor,
+    envs,
+    evaluate,
+    exchange,
+    lineage,
+    logs,
+    model,
+    plan,
+    replay,
+    runs,
+    sandbox,
+    score,
+    train,
+    trajectories,
+)
 from .failure import report
 from .terminal.streams import flush_stdout
 

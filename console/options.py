@@ -1,11 +1,17 @@
-"""Options that several commands share."""
+"""Options that several commands share, and the store that ``--store`` names."""
 
 import math
-from typing import Annotated
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ..logs import Level, to_terminal
+
+if TYPE_CHECKING:
+    from ..store.database import Database
+
 
 DEFAULT_STORE = "sqlite:///runs/turnwise.db"
 
@@ -79,3 +85,20 @@ LogLevel = Annotated[
         help="Log to stderr from this level on; also the level of the run's log files. Default of the files: info.",
     ),
 ]
+
+
+@contextmanager
+def open_store(url: str) -> "Iterator[Database]":
+    """Open the store at ``url`` and close it at the end of the block.
+
+    Raises:
+        WrongRevision: the store has another revision than this program; the message contains the command to run.
+        StoreError: the store does not exist, or the database does not respond.
+    """
+    from ..store.database import open_database
+
+    database = open_database(url)
+    try:
+        yield database
+    finally:
+        database.close()

@@ -72,3 +72,11 @@ class StepCorrupt(BlobCorrupt):
 
     def __str__(self) -> str:
         return str(self.args[0])
+
+
+class ExchangeError(StoreError):
+    """A file cannot be written or read, or its content cannot be imported."""
+
+
+class MissingPackage(ExchangeError):
+    """The package that reads and writes a format is not installed."""

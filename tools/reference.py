@@ -21,7 +21,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from sqlalchemy import Table
 from turnwise.console.command_line import app
-from turnwise.store.maintenance.integrity.uncovered import COLUMNS, ROWS
+from turnwise.store.maintenance.integrity import UNCOVERED_COLUMNS, UNCOVERED_ROWS
 from turnwise.store.schema import metadata
 from turnwise.trainer.algorithms.algorithm_set import SLOTS, AlgorithmSet
 from turnwise.trainer.algorithms.component import Component
@@ -42,7 +42,7 @@ CATALOGUE = (
 SCHEMA = "<!-- From here to the next mark written by tools/reference.py from store/schema; run `make docs`. -->\n"
 SCHEMA_END = "<!-- The pictures of the schema end here. -->\n"
 UNCOVERED = (
-    "<!-- From here to the next mark written by tools/reference.py from store/maintenance/integrity/uncovered.py; "
+    "<!-- From here to the next mark written by tools/reference.py from store/maintenance/integrity/__init__.py; "
     "run `make docs`. -->\n"
 )
 UNCOVERED_END = "<!-- The list of changes ends here. -->\n"
@@ -298,7 +298,7 @@ def schema_pictures() -> str:
 def store_page() -> str:
     """Return docs/store.md with its pictures of the schema and its list of the changes that no check finds."""
     before, _, rest = schema_pictures().partition(UNCOVERED)
-    lines = [f"* `{name}`: {reason}" for name, reason in {**COLUMNS, **ROWS}.items()]
+    lines = [f"* `{name}`: {reason}" for name, reason in {**UNCOVERED_COLUMNS, **UNCOVERED_ROWS}.items()]
     return "".join([before, UNCOVERED, "\n", "\n".join(lines), "\n\n", UNCOVERED_END, rest.partition(UNCOVERED_END)[2]])
 
 

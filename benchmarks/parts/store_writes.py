@@ -21,8 +21,7 @@ from typing import Any
 import psycopg
 from turnwise.records import Group, Horizon, Message, Role, Source, Status, Step, Task, Trajectory
 from turnwise.store import operations
-from turnwise.store.content.rows import Rows, rows_of
-from turnwise.store.content.written import Tally, Written
+from turnwise.store.content.rows import Rows, Tally, Written, rows_of
 from turnwise.store.database import Database, open_database
 from turnwise.store.operations import Write
 from turnwise.store.writing.commit_queue import MAX_BATCH, CommitQueue

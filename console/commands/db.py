@@ -4,10 +4,8 @@ from typing import Annotated
 
 import typer
 
-from ..options import DEFAULT_STORE, MAX_COUNT, Json, Store
-from ..stores import open_store
-from ..terminal.output import console, print_fields, print_json, print_table, print_text
-from ..terminal.progress import Progress
+from ..options import DEFAULT_STORE, MAX_COUNT, Json, Store, open_store
+from ..terminal.output import Progress, console, print_fields, print_json, print_table, print_text
 from ..terminal.sanitize import one_line
 
 app = typer.Typer(help="The schema, the integrity and the size of a store.", no_args_is_help=True)
@@ -154,7 +152,7 @@ def gc(
 @app.command()
 def stats(store: Store = DEFAULT_STORE, as_json: Json = False) -> None:
     """Show rows and bytes per table and per step, content by media type, and the age of the trajectories."""
-    from ...store.maintenance.stats import store_stats
+    from ...store.maintenance.sizes import store_stats
 
     with open_store(store) as database:
         found = store_stats(database)

@@ -22,8 +22,8 @@ from ..options import (
     SandboxOptions,
     Store,
     Temperature,
+    open_store,
 )
-from ..stores import open_store
 from ..terminal.output import GUTTER, console, format_value, print_fields, print_json, result_fields
 from ..terminal.sanitize import indented, one_line, sanitize
 from .envs import EnvOptions, choose_sandboxes, play_episode, read_options

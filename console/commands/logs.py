@@ -10,8 +10,7 @@ import typer
 
 from ...errors import TurnwiseError
 from ...logs import LEVELS, Level, files, parse
-from ..options import DEFAULT_STORE, Json, Store
-from ..stores import open_store
+from ..options import DEFAULT_STORE, Json, Store, open_store
 from ..terminal.output import GUTTER, echo, print_json
 from ..terminal.sanitize import indented, one_line
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from ...errors import TurnwiseError
-from ..options import DEFAULT_STORE, MAX_COUNT, After, Json, Limit, LogLevel, Overrides, Store
-from ..stores import open_store
+from ..options import DEFAULT_STORE, MAX_COUNT, After, Json, Limit, LogLevel, Overrides, Store, open_store
 from ..terminal.output import ago, echo, empty_message, format_value, jsonable, print_fields, print_json, print_table
 from ..terminal.sanitize import one_line
 

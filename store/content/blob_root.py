@@ -18,7 +18,7 @@ from ...masking import without_secrets
 from ..errors import StoreError
 from ..schema import insert_once, store_setting
 from ..schema.types import uuid7
-from .seals import change, sealed
+from .digests import change, sealed
 
 STORE_ID, BLOB_ROOT, RUNS, SEARCH_INDEX = "store_id", "blob_root", "runs", "search_index"
 NAMES = (STORE_ID, BLOB_ROOT, RUNS, SEARCH_INDEX)

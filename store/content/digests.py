@@ -4,8 +4,11 @@
 * A trajectory has a content digest, of the digests of its steps and partial turns and of the images of its messages,
   and a head digest, of the content digest, its own columns and those of its group that shaped the episode. A running
   trajectory has no content digest yet.
-* A score, a reward and a batch have one digest each; the batch's covers its groups and items. ``seals`` has the digests
-  of the other tables.
+* A reward and a batch have one digest each; the batch's covers its groups and items.
+* ``digest`` of a row of another table covers all of its columns but those that ``SEALED`` leaves out. Every write of
+  such a table goes through ``sealed`` (new rows) or ``change`` (stored rows).
+* A row that no digest covers as a part counts in another row: ``COUNTED`` names the column that has the number, and
+  every write that adds such a row goes through ``count_rows``.
 
 The digests are computed before the rows are stored, and compared with the rows when a trajectory is loaded and by
 ``turnwise db check``. Both use the functions of this module: values are written as canonical JSON, with numbers up to
@@ -16,14 +19,31 @@ import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
+from functools import cache
 from hashlib import sha256
 from operator import itemgetter
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Boolean, Column, ColumnElement, Connection, Integer, Table, and_, bindparam, select, update
 
-from ..schema import Lookup, message_image, partial_turn, rollout_group, step, step_image, task, trajectory
+from ..schema import (
+    Lookup,
+    lease,
+    message_image,
+    metric,
+    partial_turn,
+    policy_version,
+    reward_set,
+    rollout_group,
+    run,
+    step,
+    step_image,
+    store_setting,
+    task,
+    train_batch,
+    trajectory,
+)
 from ..schema.types import load_json, time_text
 
 ROW_BYTES = 8
@@ -186,3 +206,96 @@ def stored_circumstances(conn: Connection, groups: Collection[int]) -> dict[int,
 def stored_time(value: str | datetime) -> str:
     """Return the driver's value of a time as ``time_text`` writes it."""
     return f"{value}+00:00" if isinstance(value, str) else time_text(value)
+
+
+COUNTED: Mapping[Table, Column[Any]] = {
+    rollout_group: run.c.n_groups,
+    policy_version: run.c.n_versions,
+    train_batch: run.c.n_batches,
+    lease: run.c.n_leases,
+    metric: run.c.n_metrics,
+    reward_set: run.c.n_reward_sets,
+}
+"""The column of ``run`` that has the number of the run's rows of a table."""
+_COUNTS = tuple(column.name for column in COUNTED.values())
+SEALED: Mapping[Table, tuple[str, ...]] = {
+    table: tuple(column.name for column in table.c if column.name not in ("digest", *left_out))
+    for table, left_out in {
+        run: ("no", *_COUNTS),
+        task: ("no",),
+        rollout_group: ("no",),
+        lease: (),
+        policy_version: (),
+        metric: (),
+        reward_set: ("n_rewards",),
+        store_setting: (),
+    }.items()
+}
+"""The columns that the digest of a row covers. Rows of other tables confirm a ``no`` that it leaves out."""
+UNSEALED = "00" * 32
+"""The digest of a row whose ``no`` the database has yet to give; ``change`` replaces it in the same transaction."""
+
+
+def seal(table: Table, row: Mapping[Any, Any]) -> str:
+    """Return the digest of a row, which has every column that the digest covers."""
+    return row_digest(row, SEALED[table])
+
+
+def sealed(table: Table, row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a new row with the values that the database would give to its other columns, and with its digest."""
+    return {**row, "digest": seal(table, {**_defaults(table), **row})}
+
+
+@cache
+def _defaults(table: Table) -> dict[str, Any]:
+    """Return the values that the database gives to the sealed columns of a row that names none."""
+    return {name: _default(table.c[name]) for name in SEALED[table]}
+
+
+def _default(column: Column[Any]) -> Any:
+    if column.server_default is None:
+        return None
+    if isinstance(column.type, Boolean):
+        return False
+    text = str(column.server_default.arg)  # type: ignore[attr-defined]
+    return int(text) if isinstance(column.type, Integer) else text
+
+
+def change(conn: Connection, table: Table, where: ColumnElement[bool], **values: Any) -> int:
+    """Set columns of the stored rows that fulfil a condition, with their digests, and return how many rows those are.
+
+    The rows are locked until the transaction ends.
+    """
+    rows = conn.execute(select(table).where(where).with_for_update(key_share=True)).mappings().all()
+    write_changes(conn, table, [(row, values) for row in rows])
+    return len(rows)
+
+
+def write_changes(
+    conn: Connection, table: Table, changes: Sequence[tuple[Mapping[Any, Any], Mapping[str, Any]]]
+) -> None:
+    """Set columns of rows, with their digests.
+
+    Args:
+        changes: the stored and locked rows, each with its new values; those of all rows have the same columns.
+    """
+    if not changes:
+        return
+    keys = list(table.primary_key.columns)
+    parameters = [
+        {
+            **{f"key_{column.name}": row[column.name] for column in keys},
+            **values,
+            "digest": seal(table, {**row, **values}),
+        }
+        for row, values in changes
+    ]
+    which = and_(*(column == bindparam(f"key_{column.name}") for column in keys))
+    names = (*changes[0][1], "digest")
+    conn.execute(update(table).where(which).values({name: bindparam(name) for name in names}), parameters)
+
+
+def count_rows(conn: Connection, table: Table, run_no: int, added: int = 1) -> None:
+    """Add to the number of rows of ``table`` that a run has."""
+    column = COUNTED[table]
+    conn.execute(update(run).where(run.c.no == run_no).values({column: column + added}))

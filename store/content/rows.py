@@ -18,7 +18,7 @@ import numpy as np
 from ...records import NO_VERSION, Message, Step
 from ..schema.types import dump_json, escape, flag_text, time_text, utc_now
 from .blobs import MESSAGES, PNG, TEXT, NewBlob, digest
-from .digests import partial_turn_digest, step_digest
+from .digests import content_digest, partial_turn_digest, step_digest
 from .message_codec import encode
 
 INLINE_TEXT = 2048
@@ -192,3 +192,55 @@ def _single(value: float) -> float:
 
 def _bytes(digest: str | None) -> bytearray | None:
     return None if digest is None else bytearray.fromhex(digest)
+
+
+_STEP_KEY, _STEP_DIGEST = STEP.index("idx"), STEP.index("digest")
+_PARTIAL_KEY, _PARTIAL_DIGEST = PARTIAL_TURN.index("idx"), PARTIAL_TURN.index("digest")
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """The counts and the content digest of the turns of one trajectory."""
+
+    n_steps: int
+    n_partial: int
+    """Partial turns: those that ended before their action."""
+    n_tokens: int
+    """Tokens that a policy sampled."""
+    min_version: int | None
+    """The lowest version that sampled a token; None without tokens. Likewise the highest."""
+    max_version: int | None
+    content: str
+    """The content digest (``digests.content_digest``)."""
+
+
+@dataclass(slots=True)
+class Written:
+    """Counts the rows of one trajectory."""
+
+    steps: dict[int, str] = field(default_factory=dict)
+    """The digests of the steps, by ``idx``; likewise of the partial turns."""
+    partial: dict[int, str] = field(default_factory=dict)
+    message_images: list[dict[str, Any]] = field(default_factory=list)
+    n_tokens: int = 0
+    versions: set[int] = field(default_factory=set)
+
+    def add(self, rows: Rows) -> None:
+        """Add the rows of the next turns."""
+        self.steps.update((row[_STEP_KEY], row[_STEP_DIGEST].hex()) for row in rows.steps)
+        self.partial.update((row[_PARTIAL_KEY], row[_PARTIAL_DIGEST].hex()) for row in rows.partial_turns)
+        for *key, name in rows.message_images:
+            self.message_images.append(dict(zip(MESSAGE_IMAGE, (*key, name.hex()), strict=True)))
+        self.n_tokens += rows.n_tokens
+        self.versions |= rows.versions
+
+    def tally(self, final_images: Sequence[str] = ()) -> Tally:
+        """Return the counts and the content digest; ``final_images`` are the hashes of the final observation's."""
+        return Tally(
+            len(self.steps),
+            len(self.partial),
+            self.n_tokens,
+            min(self.versions, default=None),
+            max(self.versions, default=None),
+            content_digest(self.steps, self.partial, self.message_images, final_images),
+        )

@@ -12,8 +12,7 @@ from ..schema import message_image, partial_turn, step, step_image
 from .blobs import BlobStore
 from .digests import content_digest, partial_turn_digest, step_digest
 from .message_codec import decode
-from .rows import sampled_of
-from .written import Tally
+from .rows import Tally, sampled_of
 
 Row = dict[str, Any]
 """A row by column name: its columns are read often, and a dict answers faster than SQLAlchemy's mapping."""

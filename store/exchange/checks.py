@@ -7,8 +7,8 @@ from math import isfinite
 
 from ...records import SPLITS, Message, Status, Trajectory
 from ..content.blobs import digest
+from ..errors import ExchangeError
 from .episodes import Episode, image_hashes
-from .errors import ExchangeError
 from .pictures import image_problem
 
 HASH = re.compile(r"(?:[0-9a-f]{2}){0,32}")

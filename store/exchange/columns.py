@@ -14,8 +14,8 @@ from uuid import UUID
 
 import numpy as np
 
+from ..errors import MissingPackage
 from ..schema.types import dump_json, escape, load_json, unescape
-from .errors import MissingPackage
 
 TOKEN_COLUMNS = {"tokens": np.int32, "mask": np.uint8, "logprobs": np.float32, "versions": np.int32, "sent": np.int32}
 """The dtypes of the fields with one value per token."""

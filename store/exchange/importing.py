@@ -20,16 +20,15 @@ from sqlalchemy import Connection, bindparam, select
 from ...records import NO_VERSION, Group, GroupState, Message, Purpose, Role, Source, Task, Trajectory
 from .. import operations
 from ..content.blobs import PNG, NewBlob
-from ..content.rows import rows_of
-from ..content.written import Written
+from ..content.rows import Written, rows_of
 from ..database import Database
+from ..errors import ExchangeError
 from ..run_lock import hold_evaluation
 from ..schema import run as run_table
 from ..schema import task as task_table
 from ..schema import trajectory as trajectory_table
 from .checks import check
 from .episodes import CHUNK, Episode
-from .errors import ExchangeError
 
 KIND = "import"
 """The kind of a run that holds imported trajectories."""

@@ -13,10 +13,10 @@ from typing import Any, BinaryIO
 
 from ...records import Group, Horizon, Task, Trajectory
 from ...user_files import open_regular_file
+from ..errors import ExchangeError
 from . import decode_parquet
 from .columns import Codec, arrow, codec_of, present, record_columns, struct_codec
 from .episodes import Episode
-from .errors import ExchangeError
 
 FORMAT_KEY = b"turnwise"
 """Key of the schema's metadata whose value names the layout of the file."""

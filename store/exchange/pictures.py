@@ -3,7 +3,7 @@
 import warnings
 from io import BytesIO
 
-from .errors import MissingPackage
+from ..errors import MissingPackage
 
 FORMATS = ("PNG", "JPEG", "GIF", "WEBP")
 MAX_PIXELS = 2**25

@@ -9,10 +9,9 @@ from sqlalchemy import select
 from ..database import Database
 from ..schema import step, trajectory
 from ..schema.types import utc_now
-from .candidates import Floor, candidates, floors
 from .garbage import Swept, sweep, sweep_rows
 from .policy import RetentionPolicy
-from .prune import Removed, delete_turns, prune
+from .prune import Floor, Removed, candidates, delete_turns, floors, prune
 from .search_index import drop_index
 from .sizes import StoreSize, measure, vacuum
 

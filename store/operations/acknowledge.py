@@ -11,8 +11,7 @@ from sqlalchemy import bindparam, insert, select
 from sqlalchemy.exc import IntegrityError
 
 from ...records import GroupState
-from ..content.digests import digest_of
-from ..content.seals import count_rows
+from ..content.digests import count_rows, digest_of
 from ..errors import LeaseLost, NotFound, StoreConflict
 from ..schema import batch_group, batch_item, rollout_group, train_batch, trajectory
 from .group_states import transition

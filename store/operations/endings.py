@@ -10,9 +10,8 @@ from sqlalchemy import Connection, func, select
 from ...records import EndedBy, Status
 from ..content.blobs import NewBlob
 from ..content.digests import BEGUN, head_digest, stored_circumstances, stored_time
-from ..content.rows import INLINE_TEXT, text_blob
+from ..content.rows import INLINE_TEXT, Tally, text_blob
 from ..content.turn_rows import turn_rows
-from ..content.written import Tally
 from ..errors import NotFound, StoreConflict
 from ..schema import Lookup, insert_once, partial_turn, rollout_group, step, step_image
 from ..schema import trajectory as trajectory_table

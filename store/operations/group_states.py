@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import Connection, RowMapping, Select, bindparam, select
 
 from ...records import GroupState
-from ..content.seals import write_changes
+from ..content.digests import write_changes
 from ..errors import NotFound, StoreConflict
 from ..schema import no_of, rollout_group
 from ..schema import run as run_table

@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import Row, func, select
 
 from ...records import Group, GroupState, Status, Task
-from ..content.seals import change, count_rows, sealed
+from ..content.digests import change, count_rows, sealed
 from ..errors import NotFound, StoreConflict
 from ..schema import Lookup, insert_once, rollout_group, task
 from ..schema import run as run_table

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from sqlalchemy import Row, bindparam, cast, insert, null, select, union_all
 
 from ...records import GroupState, Purpose
-from ..content.seals import UNSEALED, change, count_rows
+from ..content.digests import UNSEALED, change, count_rows
 from ..errors import LeaseLost
 from ..schema import lease, rollout_group
 from .group_states import states_of, transition

@@ -11,8 +11,8 @@ from typing import Any
 from sqlalchemy import Table, false, func, select, update
 
 from ...records import GroupState, Status
-from ..content.seals import change
-from ..content.written import Tally
+from ..content.digests import change
+from ..content.rows import Tally
 from ..errors import NotFound, StoreConflict
 from ..schema import batch_group, batch_item, metric, policy_version, rollout_group, train_batch, trajectory
 from .endings import end_running

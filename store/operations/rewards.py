@@ -15,8 +15,7 @@ from sqlalchemy import Insert, Table, bindparam, insert, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from ...records import GroupState
-from ..content.digests import digest_of
-from ..content.seals import UNSEALED, change, count_rows
+from ..content.digests import UNSEALED, change, count_rows, digest_of
 from ..errors import NotFound, StoreConflict
 from ..schema import OWN, no_of, reward, reward_set, trajectory
 from ..schema import run as run_table

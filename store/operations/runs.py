@@ -7,7 +7,7 @@ from sqlalchemy import Row, func, insert, select
 
 from ...records import GroupState
 from ..content.blob_root import count_runs
-from ..content.seals import UNSEALED, change, count_rows, sealed
+from ..content.digests import UNSEALED, change, count_rows, sealed
 from ..errors import Fenced, NotFound, StoreConflict
 from ..schema import insert_once, metric, no_of, policy_version, rollout_group
 from ..schema import run as run_table

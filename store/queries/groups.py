@@ -3,8 +3,8 @@
 from sqlalchemy import ColumnElement, Connection, and_, case, false, func, or_, select
 
 from ...records import Group, GroupState, Outcome, Purpose, Status
+from ..content.rows import Tally
 from ..content.turn_rows import turn_rows
-from ..content.written import Tally
 from ..database import Database
 from ..operations.group_states import CONTENT_REMOVED, RUN_ENDED, RUN_RESUMED
 from ..schema import no_of, rollout_group, trajectory

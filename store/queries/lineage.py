@@ -1,4 +1,4 @@
-"""Lineage: from an update to the groups and trajectories of its batch, and from a trajectory to its updates."""
+"""The history of a run: its versions, its updates with the trajectories of their batches, and the way back."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -6,6 +6,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, and_, false, func, select
 
+from ...records import PolicyVersion
 from ..errors import NotFound
 from ..schema import batch_group, batch_item, no_of, policy_version, rollout_group, task, train_batch, trajectory
 from ..schema import run as run_table
@@ -182,3 +183,30 @@ def _no_update(conn: Connection, run: str, update: int) -> NotFound:
         return NotFound(f"run {run} has no update yet")
     nearest = first if update < first else last
     return NotFound(f"run {run} has no update {update} (did you mean {nearest}?); it has updates {first} to {last}")
+
+
+def versions(conn: Connection, run: str) -> dict[int, PolicyVersion]:
+    """Return all versions of a run by id, abandoned ones included."""
+    which = select(policy_version).where(policy_version.c.run_no == no_of(run_table, run))
+    return {row.id: _version(run, row) for row in conn.execute(which.order_by(policy_version.c.id))}
+
+
+def checkpoints(conn: Connection, run: str) -> list[PolicyVersion]:
+    """Return the surviving versions that have a checkpoint, oldest first."""
+    return [v for v in versions(conn, run).values() if v.checkpoint and not v.abandoned]
+
+
+def latest_checkpoint(conn: Connection, run: str) -> PolicyVersion | None:
+    """Return the newest surviving version that has a checkpoint: a resume continues from it."""
+    return max(checkpoints(conn, run), key=lambda version: version.update, default=None)
+
+
+def _version(run: str, row: Any) -> PolicyVersion:
+    return PolicyVersion(
+        run=run,
+        id=row.id,
+        parent=row.parent_id,
+        update=row.update_no,
+        abandoned=row.abandoned,
+        checkpoint=row.checkpoint,
+    )

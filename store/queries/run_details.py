@@ -8,10 +8,10 @@ from ...records import GroupState, PolicyVersion
 from ..database import Database
 from ..run_lock import Driver, driver_of
 from .groups import cancelled_groups, group_counts
+from .lineage import latest_checkpoint, versions
 from .lists import RunRow, find_run, list_runs
 from .rewards import RewardSet, reward_sets
 from .summaries import accounting, batch_metrics, failure_counts, status_counts
-from .versions import latest_checkpoint, versions
 
 INTERRUPTED = "interrupted"
 """The status of a run that its stored status calls running and whose driver is gone."""

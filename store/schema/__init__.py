@@ -16,13 +16,25 @@ The schema itself guarantees exactly-once consumption: by the partial unique ind
 ``batch_item``, a fresh group or trajectory is in one surviving batch only.
 """
 
-from .base import metadata
-from .episodes import blob, message_image, partial_turn, rollout_group, step, step_image, task, trajectory
-from .lookup import Lookup
-from .rewards import OWN, reward, reward_set
+from .episodes import (
+    OWN,
+    RESULT,
+    SUCCEEDED,
+    blob,
+    message_image,
+    partial_turn,
+    reward,
+    reward_set,
+    rollout_group,
+    step,
+    step_image,
+    succeeded,
+    task,
+    trajectory,
+)
 from .runs import batch_group, batch_item, lease, metric, policy_version, run, store_setting, train_batch
-from .statements import insert_once, no_of
-from .success import RESULT, SUCCEEDED, succeeded
+from .statements import Lookup, insert_once, no_of
+from .types import metadata
 
 __all__ = [
     "OWN",

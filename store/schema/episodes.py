@@ -1,4 +1,4 @@
-"""Tasks, groups, trajectories and their content: what the rollout writes.
+"""Tasks, groups, trajectories, their content and their rewards, and success as a condition on trajectories.
 
 The columns of a table that grows with every turn begin with those of a fixed size, the widest alignment first:
 PostgreSQL fills the gaps between them with zeros.
@@ -9,6 +9,7 @@ from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
+    ColumnElement,
     Float,
     ForeignKey,
     Index,
@@ -17,12 +18,17 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
     Uuid,
+    and_,
+    case,
     false,
+    null,
     text,
+    true,
+    type_coerce,
 )
 
-from .base import Document, Number, OptionalDocument, metadata, number, where
-from .types import Content, ExactText, Hash, UtcDateTime
+from ...records import COUNTED_STATUSES, SCORED_STATUSES, SUCCESS_RETURN, Status
+from .types import Content, Document, ExactText, Hash, Number, OptionalDocument, UtcDateTime, metadata, number, where
 
 task = Table(
     "task",
@@ -203,3 +209,52 @@ message_image = Table(
     Index(None, "blob_hash"),
     sqlite_with_rowid=False,
 )
+
+OWN = 0
+"""The ``set_no`` of the rewards that a run was trained with. It has no row of ``reward_set``."""
+
+reward_set = Table(
+    "reward_set",
+    metadata,
+    number(),
+    Column("run_no", Number, ForeignKey("run.no"), nullable=False),
+    Column("name", Text, nullable=False),
+    Column("component", Text, nullable=False),
+    Column("options", Document, nullable=False),
+    Column("created_at", UtcDateTime, nullable=False),
+    Column("n_rewards", Integer, nullable=False, server_default="0"),
+    Column("digest", Hash, nullable=False),
+    UniqueConstraint("run_no", "name"),
+)
+
+reward = Table(
+    "reward",
+    metadata,
+    Column("set_no", Number, primary_key=True, autoincrement=False),
+    Column("trajectory_no", Number, ForeignKey("trajectory.no"), primary_key=True, autoincrement=False),
+    Column("rewards", OptionalDocument),
+    Column("verdicts", Document, nullable=False),
+    Column("total", Float),
+    Column("digest", Hash, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+
+def succeeded(min_return: float = SUCCESS_RETURN) -> ColumnElement[bool]:
+    """Return ``records.is_success`` of a trajectory and the reward of its environment, as a condition in SQL."""
+    return and_(
+        trajectory.c.status.in_(sorted(status.value for status in SCORED_STATUSES)),
+        case(
+            (trajectory.c.success.is_not(None), trajectory.c.success == true()),
+            else_=and_(trajectory.c.status == Status.COMPLETED.value, trajectory.c.reward >= min_return),
+        ),
+    )
+
+
+SUCCEEDED = succeeded()
+"""``succeeded`` with the usual return."""
+RESULT = type_coerce(
+    case((trajectory.c.status.in_(sorted(status.value for status in COUNTED_STATUSES)), SUCCEEDED), else_=null()),
+    Boolean,
+)
+"""Whether a trajectory succeeded or failed; NULL if no rate counts it."""

@@ -16,8 +16,7 @@ from sqlalchemy import (
     text,
 )
 
-from .base import Document, Number, OptionalDocument, metadata, number, surviving, where
-from .types import ExactText, Hash, UtcDateTime
+from .types import Document, ExactText, Hash, Number, OptionalDocument, UtcDateTime, metadata, number, surviving, where
 
 store_setting = Table(
     "store_setting",

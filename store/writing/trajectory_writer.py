@@ -6,8 +6,7 @@ from uuid import uuid4
 
 from ...records import Message, Step, Trajectory
 from ..content.blobs import PNG, NewBlob
-from ..content.rows import rows_of
-from ..content.written import Written
+from ..content.rows import Written, rows_of
 from ..errors import NotStored
 from ..operations import Ending, append, finish_trajectory, start_trajectory
 from .client import StoreClient

@@ -24,7 +24,7 @@ from turnwise.agents.tiny_model import new_model
 from turnwise.errors import TurnwiseError
 from turnwise.records import Status
 from turnwise.store import operations, queries
-from turnwise.store.content.written import Written
+from turnwise.store.content.rows import Written
 from turnwise.store.database import Database, open_database
 from turnwise.store.maintenance.integrity import check_store
 from turnwise.store.run_store import RunStore

@@ -81,7 +81,7 @@ INNER_FLOORS = {
         {"operations", "migrate"},
         {"database"},
         {"queries", "run_lock"},
-        {"maintenance", "recent_groups"},
+        {"maintenance"},
         {"writing", "exchange"},
         {"run_store"},
     ],
@@ -97,7 +97,7 @@ INNER_FLOORS = {
         {"runner"},
         {"authoring", "semi_online"},
     ],
-    "console": [{"terminal"}, {"failure", "options", "stores"}, {"commands"}, {"command_line"}, {"app"}],
+    "console": [{"terminal"}, {"failure", "options"}, {"commands"}, {"command_line"}, {"app"}],
 }
 """The folders of a part, from the lowest floor to the highest; folders of one set may import each other."""
 HEAVY = {"torch", "vllm", "ray", "transformers", "playwright"}

@@ -25,8 +25,7 @@ from turnwise.records import (
     Task,
     Trajectory,
 )
-from turnwise.store.content.rows import rows_of
-from turnwise.store.content.written import Tally, Written
+from turnwise.store.content.rows import Tally, Written, rows_of
 from turnwise.store.database import Database, upgrade
 from turnwise.store.operations import OPERATIONS, BatchItem, Rewards
 from turnwise.store.queries import group_counts

@@ -15,13 +15,11 @@ import numpy as np
 import pytest
 from sqlalchemy import event, func, select
 from turnwise.records import Group, GroupState
-from turnwise.store import recent_groups
 from turnwise.store.database import Database, open_database
 from turnwise.store.database_errors import retried
 from turnwise.store.errors import StoreUnavailable
 from turnwise.store.operations import Rewards
-from turnwise.store.recent_groups import RecentGroups
-from turnwise.store.run_store import RunStore
+from turnwise.store.run_store import RecentGroups, RunStore
 from turnwise.store.schema import run
 from turnwise.store.writing.client import StoreClient
 from turnwise.store.writing.commit_queue import CommitQueue
@@ -162,7 +160,7 @@ def test_the_oldest_groups_are_dropped_above_the_bound(closed: Database, monkeyp
     messages = [message for member in one.trajectories for message in member.messages]
     steps = [step for member in one.trajectories for step in member.steps]
     size = 13 * sum(len(message.tokens) for message in messages) + 4 * sum(len(step.action) for step in steps)
-    monkeypatch.setattr(recent_groups, "MAX_BYTES", 3 * (size + 1024 * (len(messages) + len(steps))))
+    monkeypatch.setattr("turnwise.store.run_store.RECENT_BYTES_MAX", 3 * (size + 1024 * (len(messages) + len(steps))))
     recent = RecentGroups()
     names = [str(number) for number in range(5)]
     for name in names:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from ....user_files import UnreadableFile, read_regular_file
 from ...content.blobs import digest
-from ..errors import ExchangeError
+from ...errors import ExchangeError
 from .models import ImageType
 
 FOLDER = "images"

@@ -10,7 +10,7 @@ from uuid import UUID
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, JsonValue, ValidationError
 
 from ....records import Group, Horizon, Purpose, Source, Status, Step, Task, Trajectory
-from ..errors import ExchangeError
+from ...errors import ExchangeError
 
 KEY = "turnwise"
 """Key of ``extra`` that holds these values, in the document and in each turn of the agent."""

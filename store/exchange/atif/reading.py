@@ -20,9 +20,9 @@ from pydantic import ValidationError
 from ....records import NO_VERSION, Message, Purpose, Role, Source, Status, Step
 from ....user_files import open_regular_file, read_regular_text
 from ...content.blobs import digest
+from ...errors import ExchangeError
 from ..checks import MAX_IMAGE_BYTES
 from ..episodes import Episode
-from ..errors import ExchangeError
 from .images import read_image
 from .models import AtifStep, ContentPart, Document
 from .origin import EpisodeOrigin, TaskOrigin, TurnOrigin, episode_origin, turn_origin

@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import text
 from turnwise import __version__
 from turnwise.agents.reexecution.reexecute import Report, _other_image, reexecute
-from turnwise.console.stores import open_store
+from turnwise.console.options import open_store
 from turnwise.envs.tasks import make_task
 from turnwise.records import Status
 from turnwise.tests.agents.players import Stage, always, group, on_stage, oracle, site

@@ -3,7 +3,7 @@
 import sys
 
 import pytest
-from turnwise.console.terminal.progress import Progress
+from turnwise.console.terminal.output import Progress
 
 
 def test_the_line_is_shown_and_removed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,8 +2,7 @@
 
 from sqlalchemy import true, update
 from turnwise.records import Status
-from turnwise.store.content.digests import HEADS, head_digest
-from turnwise.store.content.seals import SEALED, change
+from turnwise.store.content.digests import HEADS, SEALED, change, head_digest
 from turnwise.store.content.turn_rows import turn_rows
 from turnwise.store.database import Database
 from turnwise.store.schema import trajectory

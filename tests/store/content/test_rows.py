@@ -5,9 +5,8 @@ from math import nan
 
 import pytest
 from turnwise.records import NO_VERSION, Status
-from turnwise.store.content.rows import INLINE_MESSAGES_BYTES, PARTIAL_TURN, STEP, Rows, rows_of
+from turnwise.store.content.rows import INLINE_MESSAGES_BYTES, PARTIAL_TURN, STEP, Rows, Written, rows_of
 from turnwise.store.content.turn_rows import messages_of, turn_rows
-from turnwise.store.content.written import Written
 from turnwise.store.database import Database
 from turnwise.store.errors import StepCorrupt
 from turnwise.store.queries import load_trajectory

@@ -24,12 +24,12 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 from turnwise.envs.runner.observations import png
+from turnwise.store.errors import ExchangeError
 from turnwise.store.exchange import checks, decode_parquet, parquet
 from turnwise.store.exchange.atif import reading
 from turnwise.store.exchange.atif.origin import TaskOrigin
 from turnwise.store.exchange.atif.reading import read_atif
 from turnwise.store.exchange.checks import check
-from turnwise.store.exchange.errors import ExchangeError
 from turnwise.store.exchange.importing import as_expert
 from turnwise.store.exchange.parquet import TrajectoryRows, read_parquet, to_row, trajectory_schema
 from turnwise.store.exchange.pictures import image_problem

@@ -10,11 +10,10 @@ import pytest
 from turnwise.records import GroupState, Horizon, Purpose, Source, Status
 from turnwise.store import queries
 from turnwise.store.database import Database, open_database
-from turnwise.store.errors import StoreError
+from turnwise.store.errors import ExchangeError, StoreError
 from turnwise.store.exchange import importing
 from turnwise.store.exchange.atif.reading import read_atif
 from turnwise.store.exchange.episodes import Episode, read_episodes, selected_ids
-from turnwise.store.exchange.errors import ExchangeError
 from turnwise.store.exchange.exporting import export
 from turnwise.store.exchange.importing import Imported, as_expert, import_episodes
 from turnwise.store.exchange.parquet import read_parquet

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from turnwise.records import Message, Step, Trajectory
+from turnwise.store.errors import ExchangeError, MissingPackage
 from turnwise.store.exchange import parquet
 from turnwise.store.exchange.columns import codec_of, record_columns
-from turnwise.store.exchange.errors import ExchangeError, MissingPackage
 from turnwise.store.exchange.parquet import ROW_GROUP, TrajectoryRows, read_parquet, trajectory_schema
 from turnwise.store.exchange.step_rows import StepRows, step_schema
 from turnwise.tests.store.exchange.making import PICTURE, episode, plain

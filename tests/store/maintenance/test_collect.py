@@ -11,10 +11,10 @@ import pytest
 from sqlalchemy import event, func, inspect, select, update
 from turnwise.store.database import Database, open_database
 from turnwise.store.errors import Pruned
-from turnwise.store.maintenance.candidates import Floor, candidates
 from turnwise.store.maintenance.collect import collect
 from turnwise.store.maintenance.integrity import check_store
 from turnwise.store.maintenance.policy import BadPolicy, RetentionPolicy, read_policy
+from turnwise.store.maintenance.prune import Floor, candidates
 from turnwise.store.maintenance.search_index import update_index
 from turnwise.store.queries import load_groups, load_trajectory
 from turnwise.store.schema import blob, step, step_image, trajectory

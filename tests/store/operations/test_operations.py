@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from turnwise.records import GroupState, Purpose, Status
-from turnwise.store.content.rows import rows_of
-from turnwise.store.content.written import Tally
+from turnwise.store.content.rows import Tally, rows_of
 from turnwise.store.database import Database
 from turnwise.store.errors import LeaseLost, NotFound, StoreConflict
 from turnwise.store.operations.groups import LATE

@@ -13,16 +13,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 from sqlalchemy import Connection, and_, func, select
 from turnwise.records import SCORED_STATUSES, GroupState, Status
-from turnwise.store.content.rows import Rows, sampled_of
+from turnwise.store.content.rows import Rows, Written, sampled_of
 from turnwise.store.content.turn_rows import messages_of, turn_rows
-from turnwise.store.content.written import Written
 from turnwise.store.database import Database, open_database
 from turnwise.store.errors import Fenced, NotFound, StoreError
 from turnwise.store.maintenance.integrity import check_store
 from turnwise.store.operations import BatchItem, Rewards
 from turnwise.store.queries import latest_checkpoint, next_group, next_scoring, versions
-from turnwise.store.queries.load import HEADS
-from turnwise.store.queries.verification import verify_rows
+from turnwise.store.queries.load import HEADS, verify_rows
 from turnwise.store.schema import (
     batch_group,
     batch_item,

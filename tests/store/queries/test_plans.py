@@ -11,7 +11,8 @@ from turnwise.store import operations, queries
 from turnwise.store.database import Database
 from turnwise.store.errors import NotFound
 from turnwise.store.operations.steps import Append, append
-from turnwise.store.queries import replayable, reuse, rewards
+from turnwise.store.queries import lists as replayable
+from turnwise.store.queries import reuse, rewards
 from turnwise.store.schema import batch_item, rollout_group
 from turnwise.store.schema import trajectory as trajectory_table
 from turnwise.tests.store.making import call, create_run, group, items, trajectory, turn
@@ -250,6 +251,9 @@ def reads(database: Database) -> dict[str, Callable[[Connection], object]]:
         "load_scored_trajectories": lambda _: rewards.load_scored_trajectories(database, [one], texts=True),
         "not_found": lambda conn: _unknown(conn),
         "reused_groups": lambda conn: queries.reused_groups(conn, run),
+        "running_tallies": lambda _: [
+            queries.running_tallies(database, **of_one) for of_one in ({"run": run}, {"group": of})
+        ],
         "reward_sets": lambda conn: queries.reward_sets(conn, run),
         "reward_set": lambda conn: queries.reward_set(conn, run, stored.name),
         "returns_in": lambda conn: queries.returns_in(conn, stored.no),

@@ -4,7 +4,7 @@ from random import Random
 
 from turnwise.records import Status
 from turnwise.store.database import Database
-from turnwise.store.queries.replayable import draw_replayable, replayable
+from turnwise.store.queries.lists import draw_replayable, replayable
 from turnwise.tests.store.making import call, create_run, group, play, start, trajectory
 
 

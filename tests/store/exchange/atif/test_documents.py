@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 from turnwise.records import Source, Status
+from turnwise.store.errors import ExchangeError
 from turnwise.store.exchange.atif.documents import AtifFolder
 from turnwise.store.exchange.atif.models import Document
 from turnwise.store.exchange.atif.origin import TaskOrigin
 from turnwise.store.exchange.atif.reading import read_atif
 from turnwise.store.exchange.episodes import Episode
-from turnwise.store.exchange.errors import ExchangeError
 from turnwise.tests.store.exchange.atif.test_models import changed
 from turnwise.tests.store.exchange.making import PICTURE_HASH, context, episode, plain, sampled
 

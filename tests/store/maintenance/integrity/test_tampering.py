@@ -32,8 +32,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import IntegrityError
 from turnwise.store.database import Database
-from turnwise.store.maintenance.integrity import check_store
-from turnwise.store.maintenance.integrity.uncovered import COLUMNS, ROWS
+from turnwise.store.maintenance.integrity import UNCOVERED_COLUMNS, UNCOVERED_ROWS, check_store
 from turnwise.store.schema import metadata, step, trajectory
 from turnwise.store.schema.types import ExactText, Hash, UtcDateTime
 from turnwise.tests.store.conftest import new_store
@@ -158,7 +157,7 @@ def test_the_store_has_nothing_to_find(populated: Tampered) -> None:
 
 @pytest.mark.slow
 def test_every_altered_column_is_found(populated: Tampered) -> None:
-    assert missed_columns(populated, other).keys() == COLUMNS.keys()
+    assert missed_columns(populated, other).keys() == UNCOVERED_COLUMNS.keys()
 
 
 @pytest.mark.soak
@@ -166,7 +165,7 @@ def test_every_altered_column_is_found(populated: Tampered) -> None:
 def test_every_altered_column_of_every_row_is_found(
     populated: Tampered, change: Callable[[Column[Any], Any], Any]
 ) -> None:
-    assert missed_columns(populated, change, whole=True).keys() <= COLUMNS.keys()
+    assert missed_columns(populated, change, whole=True).keys() <= UNCOVERED_COLUMNS.keys()
 
 
 def missed_columns(
@@ -192,7 +191,7 @@ def test_every_deleted_row_is_found(populated: Tampered) -> None:
         deleted = delete(table).where(key_of(table, row))
         if not is_found(populated, lambda conn, deleted=deleted: conn.execute(deleted)):  # type: ignore[misc]
             missed.setdefault(f"{table.name} deleted", []).append(row)
-    assert set(missed) == {name for name in ROWS if name.endswith(" deleted")}, missed
+    assert set(missed) == {name for name in UNCOVERED_ROWS if name.endswith(" deleted")}, missed
 
 
 def copy_of(conn: Connection, table: Table, row: Row) -> dict[str, Any]:
@@ -222,7 +221,7 @@ def test_every_row_that_is_inserted_again_is_found(populated: Tampered) -> None:
 
         if not is_found(populated, again):
             missed.setdefault(f"{table.name} inserted again", []).append(row)
-    assert set(missed) == {name for name in ROWS if name.endswith(" inserted again")}, missed
+    assert set(missed) == {name for name in UNCOVERED_ROWS if name.endswith(" inserted again")}, missed
 
 
 def exchanges(table: Table, first: Row, second: Row) -> Iterator[tuple[Row, Row]]:
@@ -257,4 +256,4 @@ def test_every_pair_of_exchanged_rows_is_found(populated: Tampered) -> None:
 
             if not is_found(populated, swap):
                 missed.setdefault(f"{table.name} exchanged", []).append(first)
-    assert set(missed) == {name for name in ROWS if name.endswith(" exchanged")}, missed
+    assert set(missed) == {name for name in UNCOVERED_ROWS if name.endswith(" exchanged")}, missed

@@ -1,16 +1,16 @@
-"""``turnwise trajectories``: list and show the episodes of a store."""
+"""``turnwise trajectories``: list, show and search the episodes of a store."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ....errors import TurnwiseError
-from ....records import SCORED_STATUSES, SUCCESS_RETURN, Purpose, Status, Step, Task, Trajectory
-from ...options import (
+from ...errors import TurnwiseError
+from ...records import SCORED_STATUSES, SUCCESS_RETURN, Purpose, Status, Step, Task, Trajectory
+from ..options import (
     DEFAULT_STORE,
     MAX_COUNT,
     After,
@@ -21,9 +21,9 @@ from ...options import (
     SandboxOptions,
     Store,
     Temperature,
+    open_store,
 )
-from ...stores import open_store
-from ...terminal.output import (
+from ..terminal.output import (
     GUTTER,
     ago,
     console,
@@ -35,13 +35,72 @@ from ...terminal.output import (
     print_table,
     print_text,
 )
-from ...terminal.sanitize import sanitize
-from ..envs import read_options
-from .search import search
+from ..terminal.sanitize import one_line, sanitize
+from .envs import read_options
 
 if TYPE_CHECKING:
-    from ....store.database import Database
-    from ....store.operations import Rewards
+    from ...store.database import Database
+
+
+def search(
+    query: Annotated[
+        str, typer.Argument(metavar="QUERY", help='Words that all occur; also "a phrase", -excluded and OR.')
+    ],
+    run: Annotated[str | None, typer.Option(help="Only trajectories of this run.")] = None,
+    limit: Limit = 50,
+    store: Store = DEFAULT_STORE,
+    as_json: Json = False,
+) -> None:
+    """Search observations, actions and errors, best match first.
+
+    The first search of a store indexes it; later ones index the trajectories that ended since.
+    """
+    from ...store import queries
+    from ...store.maintenance.search_index import clean, update_index
+    from ...store.queries.search import parse
+    from ...store.queries.search import search as find
+
+    parsed = parse(clean(query))
+    with open_store(store) as database:
+        with database.read() as conn:
+            if run is not None:
+                queries.find_run(conn, run)
+        is_complete = update_index(database)
+        with database.read() as conn:
+            hits = [_shown(database, conn, entry, parsed.terms) for entry in find(conn, parsed, run=run, limit=limit)]
+    if as_json:
+        print_json({"complete": is_complete, "hits": hits})
+    else:
+        columns = ("trajectory", "turn", "field", "status", "text")
+        rows = [[hit[name] for name in columns] for hit in hits]
+        print_table(columns, rows, empty=empty_message("turn", {"query": query, "run": run}))
+    if not is_complete:
+        console(stderr=True).print("some trajectories are not indexed yet: search again to index more", soft_wrap=True)
+
+
+def _shown(database: "Database", conn: Any, entry: Any, terms: list[str]) -> dict[str, object]:
+    """Return a hit with the part of its text that matches."""
+    from ...store.maintenance.search_index import texts_of
+    from ...store.queries.search import END, excerpt
+
+    texts = {name: content for name, content in texts_of(conn, database.blobs, entry).items() if content}
+    found = {name: part for name, content in texts.items() if (part := excerpt(content, terms)) is not None}
+    # The index also finds other spellings, such as `cafe` for `café`: then a text is shown from its beginning.
+    found = found or {name: one_line(content[:1_000], 100) for name, content in texts.items()}
+    field, part = next(iter(found.items()), ("", "(removed by retention)"))
+    return {
+        "trajectory": entry.trajectory,
+        "run": entry.run,
+        "status": entry.status,
+        "turn": None if entry.turn == END else entry.turn,
+        "field": field,
+        "text": part,
+    }
+
+
+if TYPE_CHECKING:
+    from ...store.database import Database
+    from ...store.operations import Rewards
 
 app = typer.Typer(help="The episodes of a store.", no_args_is_help=True)
 app.command("search")(search)
@@ -85,7 +144,7 @@ def list_trajectories(
     as_json: Json = False,
 ) -> None:
     """List trajectories, newest first."""
-    from ....store import queries
+    from ...store import queries
 
     filters: dict[str, str | bool | None] = {"run": run, "env": env, "policy": policy, "success": success}
     filters |= {"status": status and status.value, "purpose": purpose and purpose.value}
@@ -143,8 +202,8 @@ def show(
     as_json: Json = False,
 ) -> None:
     """Show one trajectory, turn by turn: observation, action and reward, and what the reward shapers made of it."""
-    from ....store import queries
-    from ....store.schema import OWN
+    from ...store import queries
+    from ...store.schema import OWN
 
     with open_store(store) as database:
         found = queries.load_trajectory(database, trajectory)
@@ -178,8 +237,8 @@ def experts(
     store: Store = DEFAULT_STORE,
 ) -> None:
     """Write the successful episodes of experts to FILE, as tasks of turnwise/SemiOnline-v0."""
-    from ....agents.semi_online import experts_of
-    from ....envs.semi_online import write_experts
+    from ...agents.semi_online import experts_of
+    from ...envs.semi_online import write_experts
 
     with open_store(store) as database:
         found = list(experts_of(database, run, env, min_return))
@@ -222,7 +281,7 @@ def branch(
 
     The environment must be deterministic: the actions before the step are executed again and compared.
     """
-    from ....trainer.evaluation.branch import branch as play
+    from ...trainer.evaluation.branch import branch as play
 
     with open_store(store) as database:
         result = play(

@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ....errors import TurnwiseError
-from ...options import DEFAULT_STORE, MAX_COUNT, Json, Store
-from ...stores import open_store
-from ...terminal.output import console, print_fields, print_json, print_table, print_text
-from ...terminal.sanitize import one_line, sanitize
+from ...errors import TurnwiseError
+from ..options import DEFAULT_STORE, MAX_COUNT, Json, Store, open_store
+from ..terminal.output import console, print_fields, print_json, print_table, print_text
+from ..terminal.sanitize import one_line, sanitize
 
 if TYPE_CHECKING:
-    from ....store.database import Database
-    from ....store.queries.lineage import BatchMember, StoredUpdate, TrajectoryUse
-    from ....trainer.run.retraining.stored_batch import TrainedStep
+    from ...store.database import Database
+    from ...store.queries.lineage import BatchMember, StoredUpdate, TrajectoryUse
+    from ...trainer.run.retraining.stored_batch import TrainedStep
 
 app = typer.Typer(help="From updates to trajectories and tokens, and back.", no_args_is_help=True)
 
@@ -46,7 +45,7 @@ def update(
     as_json: Json = False,
 ) -> None:
     """Show an update of the surviving history: the version it made, its batch, and the tokens it trained on."""
-    from ....store import queries
+    from ...store import queries
 
     with open_store(store) as database:
         with database.read() as conn:
@@ -73,7 +72,7 @@ def trajectory(
     as_json: Json = False,
 ) -> None:
     """Show where a trajectory came from, and the updates that trained on it."""
-    from ....store import queries
+    from ...store import queries
 
     with open_store(store) as database:
         with database.read() as conn:
@@ -127,9 +126,9 @@ def _not_in_batch(found: "StoredUpdate", wanted: str) -> NotInBatch:
 
 def _steps(database: "Database", found: "StoredUpdate", only: str | None) -> "dict[str, list[TrainedStep]]":
     """Return the turns of each trajectory of the batch, or of the trajectory ``only``, with their trained tokens."""
-    from ....store import queries
-    from ....trainer.config.loading import parse_config
-    from ....trainer.run.retraining.stored_batch import load_members, sampling_versions, stored_samples, trained_steps
+    from ...store import queries
+    from ...trainer.config.loading import parse_config
+    from ...trainer.run.retraining.stored_batch import load_members, sampling_versions, stored_samples, trained_steps
 
     with database.read() as conn:
         history = sampling_versions(conn, found.run)
@@ -240,7 +239,7 @@ def _line(values: dict[str, Any]) -> str:
 
 
 def _token_columns() -> list[str]:
-    from ....trainer.run.retraining.stored_batch import TrainedToken
+    from ...trainer.run.retraining.stored_batch import TrainedToken
 
     return [field.name for field in fields(TrainedToken)]
 

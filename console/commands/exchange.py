@@ -9,17 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from ....errors import TurnwiseError
-from ....process.start import absolute
-from ....records import Group, Purpose, Source, Split, Status, Task, Trajectory
-from ....user_files import open_regular_file
-from ...options import DEFAULT_STORE, Json, Store
-from ...stores import open_store
-from ...terminal.output import print_fields, print_json
-from ..envs import EnvOptions, read_options
+from ...errors import TurnwiseError
+from ...process.start import absolute
+from ...records import Group, Purpose, Source, Split, Status, Task, Trajectory
+from ...user_files import open_regular_file
+from ..options import DEFAULT_STORE, Json, Store, open_store
+from ..terminal.output import print_fields, print_json
+from .envs import EnvOptions, read_options
 
 if TYPE_CHECKING:
-    from ....store.exchange.episodes import Episode
+    from ...store.exchange.episodes import Episode
 
 Format = Literal["parquet", "parquet-steps", "atif", "messages", "sharegpt"]
 RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
@@ -69,9 +68,9 @@ def export_trajectories(
     as_json: Json = False,
 ) -> None:
     """Write trajectories to a file, with everything that looks like a key, a token or a password replaced by ***."""
-    from ....store import queries
-    from ....store.exchange.episodes import selected_ids
-    from ....store.exchange.exporting import export, no_system_prompt
+    from ...store import queries
+    from ...store.exchange.episodes import selected_ids
+    from ...store.exchange.exporting import export, no_system_prompt
 
     filters: dict[str, Any] = {"run": run, "env": env, "policy": policy, "success": success}
     filters |= {"status": status and status.value, "purpose": purpose and purpose.value}
@@ -127,10 +126,10 @@ def import_trajectories(
     as_json: Json = False,
 ) -> None:
     """Store trajectories as those of an expert, for demonstrations; a trajectory that the store has is left out."""
-    from .... import __version__
-    from ....envs.tasks import task_id
-    from ....store.database import open_database
-    from ....store.exchange.importing import import_episodes
+    from ... import __version__
+    from ...envs.tasks import task_id
+    from ...store.database import open_database
+    from ...store.exchange.importing import import_episodes
 
     options = read_options(option)
     if run is not None and not RUN_NAME.fullmatch(run):
@@ -191,10 +190,10 @@ def _digest(files: list[Path]) -> str:
 def _episodes(
     paths: list[Path], env: str | None, options: dict[str, Any], seed: int, split: str
 ) -> "Iterator[Episode]":
-    from ....envs.tasks import env_version
-    from ....store.exchange.atif.origin import TaskOrigin
-    from ....store.exchange.atif.reading import read_atif
-    from ....store.exchange.parquet import read_parquet
+    from ...envs.tasks import env_version
+    from ...store.exchange.atif.origin import TaskOrigin
+    from ...store.exchange.atif.reading import read_atif
+    from ...store.exchange.parquet import read_parquet
 
     task = None
     if env is not None:
@@ -205,9 +204,9 @@ def _episodes(
 
 def _system_prompts() -> Callable[[Group], str]:
     """Return a function that reads the instructions of a group's environment, once per environment and options."""
-    from ....envs.runner.observations import instructions
-    from ....envs.runner.once import call_once
-    from ....envs.tasks import env_key
+    from ...envs.runner.observations import instructions
+    from ...envs.runner.once import call_once
+    from ...envs.tasks import env_key
 
     prompts: dict[str, str] = {}
 
@@ -222,8 +221,8 @@ def _system_prompts() -> Callable[[Group], str]:
 
 def _encoder(folder: Path) -> Callable[[Group, Trajectory], Trajectory]:
     """Return a function that adds the messages of an expert's turns. Raises CannotExchange."""
-    from ....agents.tokens.external import with_messages
-    from ....agents.tokens.renderers import load_renderer
+    from ...agents.tokens.external import with_messages
+    from ...agents.tokens.renderers import load_renderer
 
     try:
         renderer = load_renderer(folder)

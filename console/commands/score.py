@@ -6,15 +6,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ....errors import TurnwiseError
-from ...options import DEFAULT_STORE, Json, Store
-from ...stores import open_store
-from ...terminal.output import console, print_fields, print_json
-from ...terminal.sanitize import one_line
-from ..envs import read_options
+from ...errors import TurnwiseError
+from ..options import DEFAULT_STORE, Json, Store, open_store
+from ..terminal.output import console, print_fields, print_json
+from ..terminal.sanitize import one_line
+from .envs import read_options
 
 if TYPE_CHECKING:
-    from ....trainer.algorithms.rewards.base import RewardShaper
+    from ...trainer.algorithms.rewards.base import RewardShaper
 
 NAME_PATTERN = r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}"
 PROGRESS_INTERVAL = 100
@@ -45,7 +44,7 @@ def score(
     The old rewards stay as they are. The same command again scores only the trajectories without a score; exit 1 if
     some are left.
     """
-    from ....trainer.rollout.rescoring import score_stored
+    from ...trainer.rollout.rescoring import score_stored
 
     component = build_reward(name, reward, read_options(option))
 
@@ -79,8 +78,8 @@ def build_reward(name: str, reward: str, options: dict[str, Any]) -> "RewardShap
     """
     from pydantic import ValidationError
 
-    from ....trainer.algorithms.rewards.base import RewardShaper
-    from ....trainer.algorithms.rewards.checker import imported
+    from ...trainer.algorithms.rewards.base import RewardShaper
+    from ...trainer.algorithms.rewards.checker import imported
 
     if not re.fullmatch(NAME_PATTERN, name):
         raise InvalidReward(

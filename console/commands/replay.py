@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ....errors import TurnwiseError
-from ...options import DEFAULT_STORE, Json, SandboxOptions, Store
-from ...stores import open_store
-from ...terminal.output import GUTTER, console, print_json, print_text
-from ...terminal.sanitize import sanitize
-from ..envs import choose_sandboxes
+from ...errors import TurnwiseError
+from ..options import DEFAULT_STORE, Json, SandboxOptions, Store, open_store
+from ..terminal.output import GUTTER, console, print_json, print_text
+from ..terminal.sanitize import sanitize
+from .envs import choose_sandboxes
 
 if TYPE_CHECKING:
-    from ....agents.reexecution.reexecute import Report
-    from ....store.database import Database
+    from ...agents.reexecution.reexecute import Report
+    from ...store.database import Database
 
 
 class NothingToReplay(TurnwiseError):
@@ -62,7 +61,7 @@ def replay(
 
 
 async def _replayed(database: "Database", ids: list[str], parallel: int, *, quiet: bool) -> "list[Report]":
-    from ....agents.reexecution.reexecute import reexecute_many
+    from ...agents.reexecution.reexecute import reexecute_many
 
     reports = []
     async with aclosing(reexecute_many(database, ids, parallel)) as replayed:
@@ -84,8 +83,8 @@ def _of_run(database: "Database", run: str, sample: int | None, seed: int) -> li
 
     All of them if ``sample`` is None.
     """
-    from ....store import queries
-    from ....store.queries.replayable import draw_replayable, replayable
+    from ...store import queries
+    from ...store.queries.lists import draw_replayable, replayable
 
     stream = Random(seed)  # noqa: S311 - a reproducible sample, not a secret
     with database.read() as conn:
