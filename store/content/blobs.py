@@ -17,7 +17,7 @@ from sqlalchemy import Connection, bindparam, select, update
 
 from ...masking import without_secrets
 from ..errors import BlobCorrupt, BlobMissing, StoreError, StoreFull
-from ..schema import blob, insert_once
+from ..schema import KEYS_MAX, among, blob, insert_once
 from .blob_root import MARKER, BlobRoot
 from .folders import Folder, open_folder
 
@@ -36,7 +36,6 @@ RENEWAL = timedelta(minutes=10)
 """The age from which a blob that is written again gets the present time; a garbage collection keeps content for at
 least twice as long after its last write."""
 
-_CHUNK = 500
 _RENEW = update(blob).where(
     blob.c.hash.in_(bindparam("names", expanding=True)), blob.c.created_at < bindparam("before")
 )
@@ -176,15 +175,12 @@ class BlobStore:
         """
         wanted = sorted(set(names))
         found: dict[str, bytes] = {}
-        columns = select(blob.c.hash, blob.c.data, blob.c.encoding, blob.c.location)
-        statement = columns.where(blob.c.hash.in_(bindparam("names", expanding=True)))
         large: dict[str, str] = {}
-        for start in range(0, len(wanted), _CHUNK):
-            for row in conn.execute(statement, {"names": wanted[start : start + _CHUNK]}):
-                if row.location == IN_FOLDER:
-                    large[row.hash] = row.encoding
-                else:
-                    found[row.hash] = _decoded(row.data or b"", row.encoding)
+        for row in among(conn, select(blob.c.hash, blob.c.data, blob.c.encoding, blob.c.location), blob.c.hash, wanted):
+            if row.location == IN_FOLDER:
+                large[row.hash] = row.encoding
+            else:
+                found[row.hash] = _decoded(row.data or b"", row.encoding)
         if large and self.files is None:
             raise BlobMissing(
                 f"blob {next(iter(large))} is in a blob folder, but the store's URL names no blob folder: add "
@@ -249,8 +245,8 @@ def _renew_rows(conn: Connection, names: list[str], now: datetime) -> None:
     """Renew the time of the existing rows among ``names``, so that no garbage collection deletes one before the rows
     that will refer to it are committed.
     """
-    for start in range(0, len(names), _CHUNK):
-        old = {"names": names[start : start + _CHUNK], "before": now - RENEWAL}
+    for start in range(0, len(names), KEYS_MAX):
+        old = {"names": names[start : start + KEYS_MAX], "before": now - RENEWAL}
         conn.execute(_RENEW.values(created_at=now), old)
 
 

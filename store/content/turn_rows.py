@@ -4,11 +4,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Table, bindparam, select
+from sqlalchemy import Connection, Table, select
 
 from ...records import Message
 from ..errors import StepCorrupt
-from ..schema import message_image, partial_turn, step, step_image
+from ..schema import among, message_image, partial_turn, step, step_image
 from .blobs import BlobStore
 from .digests import content_digest, partial_turn_digest, step_digest
 from .message_codec import decode
@@ -17,7 +17,6 @@ from .rows import Tally, sampled_of
 Row = dict[str, Any]
 """A row by column name: its columns are read often, and a dict answers faster than SQLAlchemy's mapping."""
 TABLES: tuple[Table, ...] = (step, partial_turn, message_image, step_image)
-_CHUNK = 500
 
 
 class TurnRows(dict[Table, list[Row]]):
@@ -93,14 +92,9 @@ def turn_rows(conn: Connection, nos: Iterable[int]) -> dict[int, TurnRows]:
 
 def rows_with(conn: Connection, statement: Any, column: Any, keys: Iterable[Any]) -> list[Row]:
     """Return the rows of a statement that have one of ``keys`` in ``column``."""
-    wanted = sorted(set(keys))
-    which = statement.where(column.in_(bindparam("keys", expanding=True)))
-    found: list[Row] = []
-    for start in range(0, len(wanted), _CHUNK):
-        result = conn.execute(which, {"keys": wanted[start : start + _CHUNK]})
-        names = list(result.keys())
-        found.extend(dict(zip(names, row, strict=True)) for row in result)
-    return found
+    rows = among(conn, statement, column, keys)
+    names = rows[0]._fields if rows else ()
+    return [dict(zip(names, row, strict=True)) for row in rows]
 
 
 def messages_of(

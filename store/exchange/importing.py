@@ -15,7 +15,7 @@ from typing import Any
 from uuid import UUID, uuid5
 
 import numpy as np
-from sqlalchemy import Connection, bindparam, select
+from sqlalchemy import Connection, select
 
 from ...records import NO_VERSION, Group, GroupState, Message, Purpose, Role, Source, Task, Trajectory
 from .. import operations
@@ -24,6 +24,7 @@ from ..content.rows import Written, rows_of
 from ..database import Database
 from ..errors import ExchangeError
 from ..run_lock import hold_evaluation
+from ..schema import among
 from ..schema import run as run_table
 from ..schema import task as task_table
 from ..schema import trajectory as trajectory_table
@@ -188,17 +189,11 @@ def _marked(database: Database, episodes: Iterable[Episode]) -> Iterator[tuple[E
     while chunk := list(islice(remaining, CHUNK)):
         uids = [copy_uid(one) for one in chunk]
         with database.read() as conn:
-            stored = _stored(conn, uids)
+            column = trajectory_table.c.uid
+            stored = {uid for (uid,) in among(conn, select(column), column, uids)}
         for episode, uid in zip(chunk, uids, strict=True):
             yield episode, uid in stored
             stored.add(uid)
-
-
-def _stored(conn: Connection, uids: list[UUID]) -> set[UUID]:
-    column = trajectory_table.c.uid
-    return set(
-        conn.execute(select(column).where(column.in_(bindparam("uids", expanding=True))), {"uids": uids}).scalars()
-    )
 
 
 def _store(database: Database, episode: Episode) -> None:

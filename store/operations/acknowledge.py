@@ -7,24 +7,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import bindparam, insert, select
+from sqlalchemy import insert, select
 from sqlalchemy.exc import IntegrityError
 
 from ...records import GroupState
 from ..content.digests import count_rows, digest_of
 from ..errors import LeaseLost, NotFound, StoreConflict
-from ..schema import batch_group, batch_item, rollout_group, train_batch, trajectory
+from ..schema import among, batch_group, batch_item, rollout_group, train_batch, trajectory
 from .group_states import transition
 from .leases import end_leases, groups_held_by
 from .runs import add_version, lock_run, surviving_version
 from .transaction import Transaction, numbers_of, operation
 
-_CHUNK = 500
-_TRAJECTORIES = (
-    select(trajectory.c.no, trajectory.c.id, trajectory.c.abandoned, rollout_group.c.id.label("group_id"))
-    .join(rollout_group, rollout_group.c.no == trajectory.c.group_no)
-    .where(trajectory.c.id.in_(bindparam("names", expanding=True)))
-)
+_TRAJECTORIES = select(
+    trajectory.c.no, trajectory.c.id, trajectory.c.abandoned, rollout_group.c.id.label("group_id")
+).join(rollout_group, rollout_group.c.no == trajectory.c.group_no)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,9 +163,7 @@ def _digest(tx: Transaction, head: Mapping[str, Any]) -> str | None:
 def _trajectories(tx: Transaction, items: Sequence[BatchItem]) -> dict[str, Any]:
     """Return the rows of the items' trajectories by id. Raises NotFound."""
     names = [item.trajectory for item in items]
-    found: dict[str, Any] = {}
-    for start in range(0, len(names), _CHUNK):
-        found.update((row.id, row) for row in tx.conn.execute(_TRAJECTORIES, {"names": names[start : start + _CHUNK]}))
+    found = {row.id: row for row in among(tx.conn, _TRAJECTORIES, trajectory.c.id, names)}
     if missing := [name for name in names if name not in found]:
         raise NotFound(f"no trajectory {missing[0]} in the store")
     return found

@@ -9,12 +9,12 @@ together with the update that consumed it.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, Select, bindparam, select
+from sqlalchemy import Connection, RowMapping, Select, select
 
 from ...records import GroupState
 from ..content.digests import write_changes
 from ..errors import NotFound, StoreConflict
-from ..schema import no_of, rollout_group
+from ..schema import among, no_of, rollout_group
 from ..schema import run as run_table
 
 OPEN, SCORING = GroupState.OPEN, GroupState.SCORING
@@ -49,12 +49,7 @@ RUN_RESUMED = "its run was resumed"
 CONTENT_REMOVED = "retention removed its content"
 """The reason of a group that a resume cannot return to the queue."""
 
-_CHUNK = 500
-
-
-_GROUPS = select(rollout_group).where(rollout_group.c.id.in_(bindparam("groups", expanding=True)))
-
-_LOCKED = _GROUPS.order_by(rollout_group.c.no).with_for_update(key_share=True)
+_LOCKED = select(rollout_group).order_by(rollout_group.c.no).with_for_update(key_share=True)
 """Locks the rows: no other writer changes them before this transaction ends."""
 
 
@@ -64,18 +59,14 @@ def states_of(conn: Connection, groups: Iterable[str], *, run: str) -> dict[str,
     Raises:
         NotFound: the run has no such group in the store.
     """
-    statement = _GROUPS.where(rollout_group.c.run_no == no_of(run_table, run))
+    statement = select(rollout_group).where(rollout_group.c.run_no == no_of(run_table, run))
     return {name: GroupState(row["state"]) for name, row in _rows(conn, statement, groups, f"of run {run} ").items()}
 
 
 def _rows(conn: Connection, statement: Select[Any], groups: Iterable[str], where: str = "") -> dict[str, RowMapping]:
     """Return the row of each group by its id. Raises NotFound."""
-    wanted = sorted(set(groups))
-    found: dict[str, RowMapping] = {}
-    for start in range(0, len(wanted), _CHUNK):
-        rows = conn.execute(statement, {"groups": wanted[start : start + _CHUNK]}).mappings()
-        found.update((row["id"], row) for row in rows)
-    if missing := [name for name in wanted if name not in found]:
+    found = {row.id: row._mapping for row in among(conn, statement, rollout_group.c.id, groups)}
+    if missing := [name for name in groups if name not in found]:
         raise NotFound(f"no group {missing[0]} {where}in the store")
     return found
 

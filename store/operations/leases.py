@@ -12,12 +12,11 @@ from sqlalchemy import Row, bindparam, cast, insert, null, select, union_all
 from ...records import GroupState, Purpose
 from ..content.digests import UNSEALED, change, count_rows
 from ..errors import LeaseLost
-from ..schema import lease, rollout_group
+from ..schema import KEYS_MAX, lease, rollout_group
 from .group_states import states_of, transition
 from .runs import lock_run
 from .transaction import Transaction, operation
 
-_CHUNK = 500
 _LEASED = (
     select(
         rollout_group.c.id,
@@ -119,8 +118,8 @@ def expire_groups(
 
 def end_leases(tx: Transaction, groups: Sequence[str], outcome: str) -> None:
     """End the leases held on ``groups`` with ``outcome``."""
-    for start in range(0, len(groups), _CHUNK):
-        nos = select(rollout_group.c.no).where(rollout_group.c.id.in_(groups[start : start + _CHUNK]))
+    for start in range(0, len(groups), KEYS_MAX):
+        nos = select(rollout_group.c.no).where(rollout_group.c.id.in_(groups[start : start + KEYS_MAX]))
         held = lease.c.group_no.in_(nos) & lease.c.ended_at.is_(None)
         change(tx.conn, lease, held, ended_at=tx.now, outcome=outcome)
 

@@ -14,14 +14,12 @@ from ...records import GroupState, Status
 from ..content.digests import change
 from ..content.rows import Tally
 from ..errors import NotFound, StoreConflict
-from ..schema import batch_group, batch_item, metric, policy_version, rollout_group, train_batch, trajectory
+from ..schema import among, batch_group, batch_item, metric, policy_version, rollout_group, train_batch, trajectory
 from .endings import end_running
 from .group_states import CONTENT_REMOVED, RESUME_TRANSITIONS, RUN_RESUMED, transition
 from .leases import end_leases
 from .runs import lock_run
 from .transaction import Transaction, numbers_of, operation
-
-_CHUNK = 500
 
 
 @operation
@@ -91,12 +89,8 @@ def _fail_open_groups(tx: Transaction, run_no: int) -> Sequence[str]:
     )
     groups = tx.conn.execute(opened.order_by(rollout_group.c.no).with_for_update(key_share=True)).all()
     # Another statement: it sees the trajectories that were committed while the groups were waited for.
-    counts: dict[int, int] = {}
-    numbers = [group.no for group in groups]
-    for start in range(0, len(numbers), _CHUNK):
-        members = select(trajectory.c.group_no, func.count()).group_by(trajectory.c.group_no)
-        of_part = trajectory.c.group_no.in_(numbers[start : start + _CHUNK])
-        counts |= {row[0]: row[1] for row in tx.conn.execute(members.where(of_part))}
+    members = select(trajectory.c.group_no, func.count()).group_by(trajectory.c.group_no)
+    counts = dict(map(tuple, among(tx.conn, members, trajectory.c.group_no, [group.no for group in groups])))
     return transition(
         tx.conn,
         [group.id for group in groups],
@@ -163,13 +157,8 @@ def _flagged_groups(tx: Transaction, run_no: int, newest: int) -> set[str]:
 def _pruned_groups(tx: Transaction, groups: Collection[str]) -> set[str]:
     """Return those of ``groups`` that lost the content of a trajectory to retention."""
     names = {no: name for name, no in numbers_of(tx.conn, rollout_group, groups).items()}
-    numbers = sorted(names)
-    found: set[str] = set()
-    for start in range(0, len(numbers), _CHUNK):
-        of_part = trajectory.c.group_no.in_(numbers[start : start + _CHUNK])
-        pruned = select(trajectory.c.group_no).where(of_part, trajectory.c.pruned_at.is_not(None))
-        found.update(names[no] for no in tx.conn.execute(pruned).scalars())
-    return found
+    pruned = select(trajectory.c.group_no).where(trajectory.c.pruned_at.is_not(None))
+    return {names[no] for (no,) in among(tx.conn, pruned, trajectory.c.group_no, names)}
 
 
 def _in_state(tx: Transaction, run_no: int, state: GroupState) -> Sequence[str]:

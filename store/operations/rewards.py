@@ -11,13 +11,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import Insert, Table, bindparam, insert, select, update
+from sqlalchemy import Insert, Table, insert, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from ...records import GroupState
 from ..content.digests import UNSEALED, change, count_rows, digest_of
 from ..errors import NotFound, StoreConflict
-from ..schema import OWN, no_of, reward, reward_set, trajectory
+from ..schema import OWN, among, no_of, reward, reward_set, trajectory
 from ..schema import run as run_table
 from .group_states import transition
 from .groups import locked_group
@@ -25,9 +25,6 @@ from .transaction import Transaction, numbers_of, operation
 
 SCORED = frozenset({GroupState.READY, GroupState.FILTERED, GroupState.FAILED})
 _sets = reward_set
-_STORED = select(reward.c.trajectory_no).where(
-    reward.c.set_no == bindparam("set_no"), reward.c.trajectory_no.in_(bindparam("nos", expanding=True))
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +120,8 @@ def add_rewards(tx: Transaction, *, reward_set: int, rewards: Sequence[Rewards])
     nos = numbers_of(tx.conn, trajectory, [one.trajectory for one in rewards])
     if tx.conn.execute(select(_sets.c.no).where(_sets.c.no == reward_set).with_for_update()).one_or_none() is None:
         raise NotFound(f"there is no reward set {reward_set}")
-    stored = set(tx.conn.execute(_STORED, {"set_no": reward_set, "nos": sorted(set(nos.values()))}).scalars())
+    in_set = select(reward.c.trajectory_no).where(reward.c.set_no == reward_set)
+    stored = {no for (no,) in among(tx.conn, in_set, reward.c.trajectory_no, nos.values())}
     tx.conn.execute(_replace_missing(tx), [_row(reward_set, nos[one.trajectory], one) for one in rewards])
     added = _sets.c.n_rewards + len(set(nos.values()) - stored)
     tx.conn.execute(update(_sets).where(_sets.c.no == reward_set).values(n_rewards=added))

@@ -8,10 +8,10 @@ from collections import defaultdict
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, bindparam, exists, false, or_, select, true
+from sqlalchemy import ColumnElement, Connection, exists, false, or_, select, true
 
 from ...records import SCORED_STATUSES, SUCCESS_RETURN, GroupState, GroupSummary, Purpose, Source, Status, is_success
-from ..schema import batch_group, no_of, policy_version, rollout_group, succeeded, task, train_batch, trajectory
+from ..schema import among, batch_group, no_of, policy_version, rollout_group, succeeded, task, train_batch, trajectory
 from ..schema import run as run_table
 from .rewards import OF_OWN, own
 
@@ -20,7 +20,6 @@ REUSABLE_STATES = frozenset(
 )
 """The states of a group that was scored with at least two members."""
 
-_CHUNK = 500
 _member = trajectory.alias("member")
 
 
@@ -158,15 +157,9 @@ def reused_groups(conn: Connection, run: str) -> set[str]:
 
 def groups_of(conn: Connection, trajectories: Sequence[str]) -> list[str]:
     """Return the groups of trajectories, each once, in the order of the trajectories."""
-    which = (
-        select(trajectory.c.id, rollout_group.c.id.label("group_id"))
-        .join(rollout_group, rollout_group.c.no == trajectory.c.group_no)
-        .where(trajectory.c.id.in_(_keys()))
-    )
-    found: dict[str, str] = {}
-    for start in range(0, len(trajectories), _CHUNK):
-        rows = conn.execute(which, {"keys": list(trajectories[start : start + _CHUNK])})
-        found.update((row.id, row.group_id) for row in rows)
+    both = select(trajectory.c.id, rollout_group.c.id.label("group_id"))
+    which = both.join(rollout_group, rollout_group.c.no == trajectory.c.group_no)
+    found = {row.id: row.group_id for row in among(conn, which, trajectory.c.id, trajectories)}
     return list(dict.fromkeys(found[name] for name in trajectories if name in found))
 
 
@@ -175,17 +168,18 @@ def surviving_groups(conn: Connection, run: str, groups: Sequence[str]) -> list[
     which = select(rollout_group.c.id).where(
         rollout_group.c.run_no == no_of(run_table, run),
         rollout_group.c.abandoned == false(),
-        rollout_group.c.id.in_(_keys()),
     )
-    return _kept(conn, which, groups)
+    kept = {name for (name,) in among(conn, which, rollout_group.c.id, groups)}
+    return [name for name in groups if name in kept]
 
 
 def surviving_trajectories(conn: Connection, run: str, trajectories: Sequence[str]) -> list[str]:
     """Return those of ``trajectories`` that are in the surviving history of the run, in the given order."""
     which = select(trajectory.c.id).where(
-        trajectory.c.run_no == no_of(run_table, run), trajectory.c.abandoned == false(), trajectory.c.id.in_(_keys())
+        trajectory.c.run_no == no_of(run_table, run), trajectory.c.abandoned == false()
     )
-    return _kept(conn, which, trajectories)
+    kept = {name for (name,) in among(conn, which, trajectory.c.id, trajectories)}
+    return [name for name in trajectories if name in kept]
 
 
 def _consumed(run: str) -> Any:
@@ -228,26 +222,14 @@ def _members(conn: Connection, groups: Sequence[str]) -> dict[str, list[Any]]:
         .join(rollout_group, rollout_group.c.no == trajectory.c.group_no)
         .join(own, OF_OWN, isouter=True)
         .join(policy_version, sampled_by, isouter=True)
-        .where(rollout_group.c.id.in_(_keys()), _has_return())
+        .where(_has_return())
         .order_by(trajectory.c.group_no, trajectory.c.member)
     )
     found: dict[str, list[Any]] = defaultdict(list)
-    for start in range(0, len(groups), _CHUNK):
-        for row in conn.execute(statement, {"keys": groups[start : start + _CHUNK]}):
-            found[row.group_id].append(row)
+    for row in among(conn, statement, rollout_group.c.id, groups):
+        found[row.group_id].append(row)
     return found
 
 
 def _total(row: Any) -> float:
     return float(row.reward if row.total is None else row.total)
-
-
-def _keys() -> Any:
-    return bindparam("keys", expanding=True)
-
-
-def _kept(conn: Connection, which: Select[Any], names: Sequence[str]) -> list[str]:
-    found: set[str] = set()
-    for start in range(0, len(names), _CHUNK):
-        found.update(conn.execute(which, {"keys": list(names[start : start + _CHUNK])}).scalars())
-    return [name for name in names if name in found]

@@ -6,19 +6,18 @@ from datetime import datetime
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, and_, bindparam, false, or_, select
+from sqlalchemy import Connection, and_, false, or_, select
 
 from ...records import SCORED_STATUSES, Group, GroupState, ScoredGroup, Trajectory, failed_by_policy
 from ..database import Database
 from ..errors import NotFound, StepCorrupt
 from ..operations.rewards import Rewards, reward_digest
-from ..schema import OWN, no_of, reward, rollout_group, trajectory
+from ..schema import OWN, among, no_of, reward, rollout_group, trajectory
 from ..schema import reward_set as reward_set_table
 from ..schema import run as run_table
 from .lists import find_run
 from .load import load_group_heads, load_groups, load_trajectories
 
-_CHUNK = 500
 own = reward.alias("own")
 OF_OWN = and_(own.c.trajectory_no == trajectory.c.no, own.c.set_no == OWN)
 """The row ``own`` of ``reward`` has the rewards that the run of a trajectory was trained with."""
@@ -76,19 +75,15 @@ def rewards_of(conn: Connection, trajectories: Sequence[str], set_no: int = OWN)
     Raises:
         StepCorrupt: an entry was altered.
     """
-    numbers = select(trajectory.c.no, trajectory.c.id).where(trajectory.c.id.in_(bindparam("names", expanding=True)))
+    numbers = select(trajectory.c.no, trajectory.c.id)
+    names = {row.no: row.id for row in among(conn, numbers, trajectory.c.id, trajectories)}
     # By the key: a join with the ids may read all rewards of the set, which are those of all runs.
-    which = select(reward).where(
-        reward.c.set_no == set_no, reward.c.trajectory_no.in_(bindparam("numbers", expanding=True))
-    )
     found: dict[str, Rewards] = {}
-    for start in range(0, len(trajectories), _CHUNK):
-        names = {row.no: row.id for row in conn.execute(numbers, {"names": list(trajectories[start : start + _CHUNK])})}
-        for row in conn.execute(which, {"numbers": sorted(names)}):
-            name = names[row.trajectory_no]
-            if reward_digest(row._mapping) != row.digest:
-                raise StepCorrupt(f"trajectory {name}: its stored rewards were altered")
-            found[name] = Rewards(name, row.rewards, row.verdicts)
+    for row in among(conn, select(reward).where(reward.c.set_no == set_no), reward.c.trajectory_no, names):
+        name = names[row.trajectory_no]
+        if reward_digest(row._mapping) != row.digest:
+            raise StepCorrupt(f"trajectory {name}: its stored rewards were altered")
+        found[name] = Rewards(name, row.rewards, row.verdicts)
     return found
 
 
@@ -128,18 +123,10 @@ def load_scored(
 
 def _check_whole(conn: Connection, groups: Mapping[str, Group], stored: Mapping[str, Rewards]) -> None:
     """Check that no rewards of a group are missing: its members would get the environment's rewards instead."""
-    which = select(rollout_group.c.id, rollout_group.c.n_rewards).where(
-        rollout_group.c.id.in_(bindparam("names", expanding=True))
-    )
-    names = sorted(groups)
-    for start in range(0, len(names), _CHUNK):
-        for row in conn.execute(which, {"names": names[start : start + _CHUNK]}):
-            found = sum(one.id in stored for one in groups[row.id].trajectories)
-            if found != (row.n_rewards or 0):
-                count = row.n_rewards or 0
-                raise StepCorrupt(
-                    f"group {row.id}: rewards of {count} members were stored, and those of {found} are there"
-                )
+    for row in among(conn, select(rollout_group.c.id, rollout_group.c.n_rewards), rollout_group.c.id, groups):
+        found, count = sum(one.id in stored for one in groups[row.id].trajectories), row.n_rewards or 0
+        if found != count:
+            raise StepCorrupt(f"group {row.id}: rewards of {count} members were stored, and those of {found} are there")
 
 
 def _scored(group: Group, stored: Mapping[str, Rewards], chosen: RewardSet | None) -> ScoredGroup:

@@ -33,14 +33,16 @@ from .episodes import (
     trajectory,
 )
 from .runs import batch_group, batch_item, lease, metric, policy_version, run, store_setting, train_batch
-from .statements import Lookup, insert_once, no_of
+from .statements import KEYS_MAX, Lookup, among, insert_once, no_of
 from .types import metadata
 
 __all__ = [
+    "KEYS_MAX",
     "OWN",
     "RESULT",
     "SUCCEEDED",
     "Lookup",
+    "among",
     "batch_group",
     "batch_item",
     "blob",

@@ -1,12 +1,28 @@
 """Statements and lookups that many operations and queries use."""
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import cache
 from typing import Any
 
-from sqlalchemy import ARRAY, Column, Connection, Insert, ScalarSelect, Select, Table, any_, bindparam, select, text
+from sqlalchemy import (
+    ARRAY,
+    Column,
+    Connection,
+    Insert,
+    Row,
+    ScalarSelect,
+    Select,
+    Table,
+    any_,
+    bindparam,
+    select,
+    text,
+)
 from sqlalchemy.dialects import postgresql, sqlite
+
+KEYS_MAX = 500
+"""Values of one ``IN``: SQLite and PostgreSQL limit the parameters of a statement."""
 
 
 def no_of(table: Table, name: object) -> ScalarSelect[int]:
@@ -23,6 +39,14 @@ def insert_once(dialect: str, table: Table) -> Insert:
     keys = ["id"] if "no" in table.c else [column.name for column in table.primary_key]
     insert = postgresql.insert if dialect == "postgresql" else sqlite.insert
     return insert(table).on_conflict_do_nothing(index_elements=keys)
+
+
+def among(conn: Connection, statement: Select[Any], column: Any, keys: Iterable[Any]) -> list[Row[Any]]:
+    """Return the rows of a statement that have one of ``keys`` in ``column``, however many keys those are."""
+    wanted = sorted(set(keys))
+    which = statement.where(column.in_(bindparam("keys", expanding=True)))
+    parts = (wanted[start : start + KEYS_MAX] for start in range(0, len(wanted), KEYS_MAX))
+    return [row for part in parts for row in conn.execute(which, {"keys": part})]
 
 
 class Lookup:
