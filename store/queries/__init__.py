@@ -20,10 +20,9 @@ from .groups import (
     scored_from,
     unscored_groups,
 )
-from .lineage import checkpoints, latest_checkpoint, load_update, update_numbers, updates_with, versions
+from .lineage import checkpoints, latest_checkpoint, load_update, reused_groups, update_numbers, updates_with, versions
 from .lists import NULL, find_run, list_groups, list_metrics, list_runs, list_trajectories
 from .load import final_observation, group_of, load_group_heads, load_groups, load_trajectory
-from .reuse import reused_groups
 from .rewards import load_scored, not_in_set, returns_in, reward_set, reward_sets, rewards_of, scorable
 from .run_details import driven_run, list_driven_runs, run_details
 from .run_reader import RunReader

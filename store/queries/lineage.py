@@ -142,6 +142,20 @@ def updates_with(conn: Connection, trajectory_id: str) -> list[TrajectoryUse]:
     return [TrajectoryUse(*row) for row in conn.execute(which)]
 
 
+def reused_groups(conn: Connection, run: str) -> set[str]:
+    """Return the groups that surviving updates of a run reused as a whole; those of an offline run are of another."""
+    which = (
+        select(rollout_group.c.id)
+        .join(batch_group, batch_group.c.group_no == rollout_group.c.no)
+        .where(
+            batch_group.c.run_no == no_of(run_table, run),
+            batch_group.c.fresh == false(),
+            batch_group.c.abandoned == false(),
+        )
+    )
+    return set(conn.execute(which).scalars())
+
+
 def _groups(conn: Connection, batch: Row[Any]) -> list[BatchGroup]:
     which = (
         select(rollout_group.c.id, task.c.id.label("task_id"), task.c.env_id, batch_group.c.fresh)

@@ -18,7 +18,7 @@ from turnwise.store.exchange.exporting import export
 from turnwise.store.exchange.importing import Imported, as_expert, import_episodes
 from turnwise.store.exchange.parquet import read_parquet
 from turnwise.store.maintenance.integrity import check_store
-from turnwise.store.queries.reuse import newest_demonstrations
+from turnwise.store.queries import RunReader
 from turnwise.tests.store.exchange.making import LAST_HASH, episode, make_id, plain
 from turnwise.tests.store.making import call, create_run, group, play_group, prune, sqlite_store, start, trajectory
 
@@ -65,7 +65,7 @@ def test_an_episode_is_stored_as_an_experts(database: Database) -> None:
     assert found[0].group.purpose is Purpose.EVAL
     with database.read() as conn:
         run = queries.find_run(conn, "import-x")
-        chosen = newest_demonstrations(conn, limit=9, env_id="turnwise/TextSite-v0")
+    chosen = RunReader("r", database).demonstrations(limit=9, environment="turnwise/TextSite-v0")
     assert (run.kind, run.status) == ("import", "finished")
     assert sorted(chosen) == sorted(one.id for one in (first, second))
 

@@ -11,8 +11,7 @@ from turnwise.store import operations, queries
 from turnwise.store.database import Database
 from turnwise.store.errors import NotFound
 from turnwise.store.operations.steps import Append, append
-from turnwise.store.queries import lists as replayable
-from turnwise.store.queries import reuse, rewards
+from turnwise.store.queries import lists, rewards
 from turnwise.store.schema import batch_item, rollout_group
 from turnwise.store.schema import trajectory as trajectory_table
 from turnwise.tests.store.making import call, create_run, group, items, trajectory, turn
@@ -36,7 +35,7 @@ GROWING = {
     "task",
 }
 """The tables that grow with training."""
-FIRST_PAGES = {"list_trajectories", "list_groups", "newest_demonstrations", "not_found"}
+FIRST_PAGES = {"list_trajectories", "list_groups", "demonstrations", "not_found"}
 """Reads of the first rows in the order of an index, which stop at their limit."""
 SORT = "(sorted)"
 WHOLE_RUN = {"reused_groups", "returns_in"}
@@ -200,6 +199,7 @@ def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
 def reads(database: Database) -> dict[str, Callable[[Connection], object]]:
     """Return a call of every read, by the name of its function."""
     run, of, one = "r", "r:1", "r:1-0"
+    reader = queries.RunReader(run, database)
     with database.read() as first:
         stored = queries.reward_set(first, run, "judged")
     return {
@@ -240,14 +240,14 @@ def reads(database: Database) -> dict[str, Callable[[Connection], object]]:
         "update_numbers": lambda conn: queries.update_numbers(conn, run),
         "updates_with": lambda conn: queries.updates_with(conn, one),
         "versions": lambda conn: queries.versions(conn, run),
-        "replayable": lambda conn: replayable.replayable(conn, run),
+        "replayable": lambda conn: lists.replayable(conn, run),
         "draw_replayable": lambda conn: _drawn(conn, run),
-        "group_summaries": lambda conn: _summaries(conn, run),
-        "newest_successes": lambda conn: reuse.newest_successes(conn, run, "task-1", 0.5, 4),
-        "newest_demonstrations": lambda conn: reuse.newest_demonstrations(conn, limit=4, run=run),
-        "groups_of": lambda conn: reuse.groups_of(conn, [one]),
-        "surviving_groups": lambda conn: reuse.surviving_groups(conn, run, [of]),
-        "surviving_trajectories": lambda conn: reuse.surviving_trajectories(conn, run, [one]),
+        "groups": lambda _: [reader.groups(limit=4, **more) for more in ({}, {"task": "task-1"}, {"min_update": 2})],
+        "successes": lambda _: reader.successes("task-1", min_return=0.5, limit=4),
+        "demonstrations": lambda _: reader.demonstrations(limit=4, run=run),
+        "load_demonstrations": lambda _: reader.load_demonstrations([one]),
+        "load": lambda _: reader.load([of]),
+        "load_trajectories": lambda _: reader.load_trajectories([one]),
         "load_scored_trajectories": lambda _: rewards.load_scored_trajectories(database, [one], texts=True),
         "not_found": lambda conn: _unknown(conn),
         "reused_groups": lambda conn: queries.reused_groups(conn, run),
@@ -281,14 +281,8 @@ def _pages(conn: Connection, query: Callable[..., list[Any]], filters: list[dict
             query(conn, limit=3, after=page[-1].id, **one)
 
 
-def _summaries(conn: Connection, run: str) -> None:
-    more: dict[str, Any]
-    for more in ({}, {"task_id": "task-1"}, {"min_update": 2}):
-        reuse.group_summaries(conn, run, limit=4, **more)
-
-
 def _drawn(conn: Connection, run: str) -> None:
-    replayable.draw_replayable(conn, run, 2, Random(0))
+    lists.draw_replayable(conn, run, 2, Random(0))
 
 
 def _unknown(conn: Connection) -> None:

@@ -5,7 +5,6 @@ from turnwise.records import GroupState, GroupSummary, Status
 from turnwise.store.database import Database
 from turnwise.store.operations import BatchItem
 from turnwise.store.queries import RunReader, run_totals
-from turnwise.store.queries.reuse import groups_of
 from turnwise.store.schema import no_of, run, task, trajectory
 from turnwise.tests.store.making import call, create_run, group, play, play_scored, start, train
 
@@ -133,8 +132,8 @@ def test_the_groups_of_trajectories_are_in_their_order(database: Database) -> No
     start(database)
     play_scored(database, "a", 0, [1.0, 1.0])
     play_scored(database, "b", 1, [1.0])
-    with database.read() as conn:
-        assert groups_of(conn, ["b-0", "a-1", "a-0"]) == ["b", "a"]
+    loaded = RunReader("r", database).load_demonstrations(["b-0", "a-1", "a-0"])
+    assert [one.group.id for one in loaded] == ["b", "a"]
 
 
 def test_reuse_counts_in_no_total(database: Database) -> None:

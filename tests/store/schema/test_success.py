@@ -6,8 +6,7 @@ from sqlalchemy import select, update
 from turnwise.rates import is_counted
 from turnwise.records import GroupState, Status, is_success
 from turnwise.store.database import Database
-from turnwise.store.queries import list_trajectories
-from turnwise.store.queries.reuse import newest_demonstrations
+from turnwise.store.queries import RunReader, list_trajectories
 from turnwise.store.schema import RESULT, SUCCEEDED, trajectory
 from turnwise.tests.store.making import call, group, play, start
 
@@ -38,13 +37,13 @@ def test_a_failed_episode_is_never_selected_as_a_success(database: Database) -> 
     call(database, "close_group", group="g", state=GroupState.FILTERED)
     with database.transaction() as tx:
         tx.conn.execute(update(trajectory).values(source="expert"))
+    reader = RunReader("r", database)
     with database.read() as conn:
         assert [row.id for row in list_trajectories(conn, success=True)] == ["g-2"]
         assert sorted(row.id for row in list_trajectories(conn, success=False)) == ["g-0", "g-3"]
-        assert newest_demonstrations(conn, limit=9) == ["g-2"]
+    assert reader.demonstrations(limit=9) == ["g-2"]
     with database.transaction() as tx:
         tx.conn.execute(update(trajectory).where(trajectory.c.id == "g-2").values(reward=0.4))
-    with database.read() as conn:
-        assert newest_demonstrations(conn, limit=9) == []
-        assert newest_demonstrations(conn, limit=9, min_return=0.4) == ["g-2"]
-        assert newest_demonstrations(conn, limit=9, min_return=-1e9) == ["g-2"]
+    assert reader.demonstrations(limit=9) == []
+    assert reader.demonstrations(limit=9, min_return=0.4) == ["g-2"]
+    assert reader.demonstrations(limit=9, min_return=-1e9) == ["g-2"]
