@@ -12,7 +12,7 @@ from uuid import uuid4
 
 from sqlalchemy import Connection
 
-from ..records import Group, GroupState, Outcome, PolicyVersion, ScoredGroup, Status
+from ..records import Group, GroupState, Outcome, ScoredGroup, Status
 from . import operations, queries
 from .content.rows import Tally
 from .database import Database
@@ -141,11 +141,15 @@ class RunStore:
 
     async def is_stop_requested(self) -> bool:
         """Return whether `turnwise runs stop` set the run's flag."""
-        return (await self._read(queries.find_run, self.run)).stop_requested
+        return (await self.read(queries.find_run)).stop_requested
 
     async def uid(self) -> str:
         """Return 32 hex digits that no run of another store has. Raises NotFound."""
-        return (await self._read(queries.find_run, self.run)).uid.hex
+        return (await self.read(queries.find_run)).uid.hex
+
+    async def read(self, query: Callable[Concatenate[Connection, str, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Return the result of a query of this run, such as ``queries.versions``."""
+        return await asyncio.to_thread(lambda: self._reader.read(query, self.run, *args, **kwargs))
 
     async def add_metrics(self, kind: str, update: int, metrics: Mapping[str, Any]) -> None:
         """Store metrics of one update under ``kind``; the same kind and update again replaces them."""
@@ -175,14 +179,6 @@ class RunStore:
             operations.set_checkpoint.bind(run=self.run, version=version, path=path, epoch=self._epoch)
         )
 
-    async def versions(self) -> dict[int, PolicyVersion]:
-        """Return all versions by id, abandoned ones included."""
-        return await self._read(queries.versions, self.run)
-
-    async def checkpoints(self) -> list[PolicyVersion]:
-        """Return the surviving versions that have a checkpoint, oldest first."""
-        return await self._read(queries.checkpoints, self.run)
-
     # Groups
 
     async def open_group(self, group: Group) -> None:
@@ -211,30 +207,6 @@ class RunStore:
         if state is not GroupState.READY:
             self._recent.take([group], texts=False)
 
-    async def unscored_groups(self) -> list[str]:
-        """Return the ids of the closed training groups that are not scored yet, oldest first."""
-        return await self._read(queries.unscored_groups, self.run)
-
-    async def next_draw(self) -> int:
-        """Return a number above that of every draw of the task sampler."""
-        return await self._read(queries.next_draw, self.run)
-
-    async def lost_draws(self) -> list[Group]:
-        """Return a group of each draw of the task sampler that no surviving group stands for, in their order."""
-        return await self._read(queries.lost_draws, self.run)
-
-    async def scored_from(self, number: int) -> list[tuple[int, str]]:
-        """Return number and id of the surviving groups whose scoring has ``number`` or a higher one, in that order."""
-        return await self._read(queries.scored_from, self.run, number)
-
-    async def next_scoring(self) -> int:
-        """Return a number above that of every scoring of the run."""
-        return await self._read(queries.next_scoring, self.run)
-
-    async def reused_groups(self) -> set[str]:
-        """Return the groups that surviving updates of the run reused as a whole."""
-        return await self._read(queries.reused_groups, self.run)
-
     async def cancel_trajectories(self, group: str, reason: str, status: Status = Status.CANCELLED) -> int:
         """End the running trajectories of a group with ``status``, and return how many those were."""
         tallies = await self._tallies(group=group)
@@ -249,21 +221,9 @@ class RunStore:
         await self.cancel_trajectories(group, reason)
         await self.close_group(group, GroupState.FAILED, reason)
 
-    async def counts(self) -> Mapping[GroupState, int]:
-        """Return how many training groups are open, scoring, ready and leased; a state may be missing."""
-        return await self._read(queries.active_groups, self.run)
-
-    async def statuses(self) -> Mapping[str, int]:
-        """Return how many trajectories have each status: a change means that an episode started or ended."""
-        return await self._read(queries.status_counts, self.run)
-
     async def members(self, group: str) -> list[Outcome]:
         """Return the status of the latest attempt of each member of a group."""
-        return await self._read(queries.members, group)
-
-    async def next_group(self) -> int:
-        """Return a number above that of every training group ever opened."""
-        return await self._read(queries.next_group, self.run)
+        return await asyncio.to_thread(self._reader.read, queries.members, group)
 
     async def load(self, groups: Sequence[str], *, texts: bool = False) -> list[Group]:
         """Return whole groups in the given order; ``texts`` adds the observation texts of their steps.
@@ -369,9 +329,6 @@ class RunStore:
     async def _tallies(self, run: str | None = None, group: str | None = None) -> Mapping[str, Tally]:
         """Return the tallies of running trajectories."""
         return await asyncio.to_thread(retried, lambda: queries.running_tallies(self._database, run=run, group=group))
-
-    async def _read(self, query: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        return await asyncio.to_thread(lambda: self._reader.read(query, *args, **kwargs))
 
 
 def finish_if_running(database: Database, run: str, status: str, error: str, epoch: int | None = None) -> None:

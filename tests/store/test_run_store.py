@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from sqlalchemy import event, func, select
 from turnwise.records import Group, GroupState
+from turnwise.store import queries
 from turnwise.store.database import Database, open_database
 from turnwise.store.database_errors import retried
 from turnwise.store.errors import StoreUnavailable
@@ -52,7 +53,7 @@ def test_a_read_is_retried_while_the_database_is_unreachable(local: Database) ->
             raise sqlite3.OperationalError("database is locked")
 
     event.listen(local.engine, "do_execute", fail)
-    assert asyncio.run(run_store(local).counts())[GroupState.OPEN] == 1
+    assert asyncio.run(run_store(local).read(queries.active_groups))[GroupState.OPEN] == 1
     assert left == 0
 
 
@@ -62,7 +63,7 @@ def test_a_slow_read_does_not_block_the_event_loop(local: Database) -> None:
     event.listen(local.engine, "do_execute", lambda *_: waited.append(turned.wait(5)))
 
     async def scenario() -> None:
-        reading = asyncio.create_task(run_store(local).counts())
+        reading = asyncio.create_task(run_store(local).read(queries.active_groups))
         asyncio.get_running_loop().call_later(0.01, turned.set)
         await reading
 

@@ -30,6 +30,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from ...errors import TurnwiseError
+from ...store import queries
 from ..context import RunContext
 from ..failpoints import failpoint
 from .backends.base import LearnerBackend
@@ -255,7 +256,7 @@ class CheckpointManager:
             )
         await self._store.set_checkpoint(version, str(path))
         failpoint("checkpoint_committed")
-        recorded = await self._store.checkpoints()
+        recorded = await self._store.read(queries.checkpoints)
         newest = [Path(one.checkpoint) for one in recorded][-self._keep_last :]
         names = {one.name for one in (*newest, path)}
         if self._keeps_first:

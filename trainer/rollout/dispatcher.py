@@ -18,6 +18,7 @@ from ...agents.rollout.runners import run_to_completion
 from ...envs.runner.once import enumerated_seeds
 from ...errors import TurnwiseError
 from ...records import Group, GroupState, Outcome, Purpose, Task
+from ...store import queries
 from ...store.operations.group_states import RUN_ENDED
 from ..algorithms.task_samplers.base import WeightedEnvironment
 from ..context import RunContext
@@ -82,7 +83,7 @@ class Dispatcher:
                 return 0
             rollout = self._config.rollout
             mixture = await self._enumerated()
-            counts = await self._store.counts()
+            counts = await self._store.read(queries.active_groups)
             if self.paused:
                 return 0
             room = capacity(
@@ -102,12 +103,12 @@ class Dispatcher:
         """Continue where an earlier process ended, at the moment of the store: begin to score the groups that it closed
         and did not score, take the components through the draws since the checkpoint, and play lost groups again.
         """
-        self._next_draw = await self._store.next_draw()
-        self._lost.extend(await self._store.lost_draws())
+        self._next_draw = await self._store.read(queries.next_draw)
+        self._lost.extend(await self._store.read(queries.lost_draws))
         mixture = await self._enumerated()
         for draw in range(self._algorithms.drawn, self._next_draw):
             self._choose(mixture, draw)
-        for group in await self._store.unscored_groups():
+        for group in await self._store.read(queries.unscored_groups):
             self._scoring.add(group)
             self._start(self._score(group))
 

@@ -7,6 +7,7 @@ from time import monotonic
 
 from ...errors import TurnwiseError
 from ...records import GroupState, ScoredGroup
+from ...store import queries
 from ..cluster.actors import Cluster
 from ..context import RunContext
 from ..learner.update import UpdateStep
@@ -71,7 +72,7 @@ class BatchWait:
                 self._check_filtered()
             if now - logged > LOG_INTERVAL_S:
                 logged = now
-                latest = await self._context.store.statuses(), dispatcher.tally.total()
+                latest = await self._context.store.read(queries.status_counts), dispatcher.tally.total()
                 # The circuit breaker bounds an outage.
                 if latest != progress or dispatcher.breaker.is_open:
                     progress, deadline = latest, now + self._timeout_s
@@ -97,14 +98,14 @@ class BatchWait:
             )
 
     async def _raise_no_progress(self) -> None:
-        running = (await self._context.store.counts()).get(GroupState.OPEN, 0)
+        running = (await self._context.store.read(queries.active_groups)).get(GroupState.OPEN, 0)
         raise TurnwiseError(
             f"no episode of run `{self._context.name}` started or ended within {self._timeout_s:.0f} s, with "
             f"{running} groups running: check the environments and the engines, or raise `rollout.group_timeout_s`"
         )
 
     async def _log_wait(self, seconds: float, closed: Counter[GroupState]) -> None:
-        counts = await self._context.store.counts()
+        counts = await self._context.store.read(queries.active_groups)
         text = (
             f"the learner waits for groups, {seconds:.0f} s so far: {counts.get(GroupState.READY, 0)} ready, "
             f"{counts.get(GroupState.OPEN, 0)} running, {counts.get(GroupState.SCORING, 0)} being scored, "

@@ -4,6 +4,7 @@ from dataclasses import asdict
 from time import monotonic
 
 from ...errors import TurnwiseError
+from ...store import queries
 from ..context import RunContext
 from ..learner.update import UpdateResult, update_event
 from ..telemetry.events import Note
@@ -103,7 +104,7 @@ class TrainingLoop:
     async def _report(self, trained: UpdateResult, seconds: float) -> None:
         """Report an update that took ``seconds`` since the last one."""
         context = self._context
-        event = update_event(trained, seconds, self._state.trained_s, await context.store.counts())
+        event = update_event(trained, seconds, self._state.trained_s, await context.store.read(queries.active_groups))
         context.metrics.write("update", trained.update, {**trained.metrics, **asdict(event)})
         context.report(event)
         if self._profile is not None:

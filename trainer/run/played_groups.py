@@ -11,6 +11,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Self
 
 from ...records import PolicyVersion, ScoredGroup
+from ...store import queries
 from ...store.errors import StoreError
 from ...store.maintenance.policy import RetentionPolicy
 from ...store.run_store import RunStore
@@ -55,8 +56,10 @@ class PlayedGroups(GroupSource):
     async def open(cls, context: RunContext, state: RunState, parts: RunParts) -> Self:
         """Return the groups of a run, with its history of versions and its next numbers from the store."""
         store = context.store
-        history = {**await store.versions(), state.version.id: state.version}
-        return cls(context, state, parts, history, await store.next_group(), await store.next_scoring())
+        history = {**await store.read(queries.versions), state.version.id: state.version}
+        return cls(
+            context, state, parts, history, await store.read(queries.next_group), await store.read(queries.next_scoring)
+        )
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[None]:

@@ -12,6 +12,7 @@ from time import monotonic
 from ...agents.tokens.renderers import load_renderer
 from ...agents.weights.base import WeightSender
 from ...records import PolicyVersion
+from ...store import queries
 from ..cluster.actors import Cluster
 from ..cluster.weight_link import weight_link
 from ..context import RunContext
@@ -102,7 +103,7 @@ class Preparation:
         config = self._context.config
         if not config.needs_reference:
             return
-        first = (await self._context.store.checkpoints())[0]
+        first = (await self._context.store.read(queries.checkpoints))[0]
         if (folder := config.reference_folder(Path(first.checkpoint))) is not None:
             await asyncio.to_thread(learner.load_reference, folder)
         if config.advantage.needs_token_model:
@@ -193,7 +194,7 @@ async def observe_again(context: RunContext) -> None:
     algorithms, store = context.algorithms, context.store
     if not algorithms.has_observers:
         return
-    scorings = await store.scored_from(algorithms.observed)
+    scorings = await store.read(queries.scored_from, algorithms.observed)
     for start in range(0, len(scorings), OBSERVED_GROUPS_PER_READ):
         part = scorings[start : start + OBSERVED_GROUPS_PER_READ]
         loaded = await store.load_scored([group for _, group in part], texts=algorithms.scoring_needs_texts)

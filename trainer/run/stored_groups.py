@@ -74,10 +74,10 @@ class StoredGroups(GroupSource):
 
         rewards, sampled_by = await asyncio.to_thread(retried, read)
         other = RunStore(source, database, context.store.client)
-        trained = await context.store.reused_groups()
-        numbered = await other.scored_from(context.algorithms.observed)
+        trained = await context.store.read(queries.reused_groups)
+        numbered = await other.read(queries.scored_from, context.algorithms.observed)
         groups = [(number, one) for number, one in numbered if one not in trained]
-        history = {**await context.store.versions(), state.version.id: state.version}
+        history = {**await context.store.read(queries.versions), state.version.id: state.version}
         step = UpdateStep(context, parts.learner, history, sampled_by)
         return cls(context, state, step, groups, lambda group: retried(lambda: load(group)))
 

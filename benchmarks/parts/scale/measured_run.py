@@ -21,6 +21,7 @@ from sqlalchemy import text
 from turnwise.benchmarks.parts.scale.inputs import Costs
 from turnwise.benchmarks.parts.store_writes import create, write
 from turnwise.records import Group, Outcome, Role, ScoredGroup
+from turnwise.store import queries
 from turnwise.store.database import Database, open_database
 from turnwise.store.run_store import RunStore
 from turnwise.store.writing.client import StoreClient
@@ -161,7 +162,7 @@ async def _shapes(database: Database, config: RunConfig) -> dict[str, float]:
         names = list(ids.scalars())
     scored = await store.load_scored(names)
     outcomes = [await store.members(name) for name in names]
-    versions = await store.versions()
+    versions = await store.read(queries.versions)
     await asyncio.to_thread(writer.close)
     episodes = [one for found in scored for one in found.group.trajectories]
     turns = sum(len(one.steps) for one in episodes)

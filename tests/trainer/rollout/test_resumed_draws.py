@@ -97,7 +97,7 @@ class Life:
 
     async def start(self) -> None:
         context = run_context(self._stage, self.config, Streams(0), self.algorithms)
-        numbers = await context.store.next_group(), await context.store.next_scoring()
+        numbers = await context.store.read(queries.next_group), await context.store.read(queries.next_scoring)
         self.dispatcher = Dispatcher(context, cast(WorkerPool, Never()), *numbers)
         self.dispatcher.paused = False
         await self.dispatcher.resume()
@@ -125,7 +125,7 @@ class Life:
         for member in range(2):
             play(self.database, f"{name}-{member}", name, member, turns=1, version=self.version)
         call(self.database, "close_group", group=name, state=GroupState.SCORING)
-        number = await self.dispatcher._store.next_scoring()
+        number = await self.dispatcher._store.read(queries.next_scoring)
         state = GroupState.FILTERED if draw % 7 == 5 else GroupState.READY
         call(self.database, "score_group", group=name, number=number, state=state, reason="")
 
@@ -236,7 +236,7 @@ def test_a_group_that_a_resume_gave_up_is_played_again_with_its_task_and_prefix(
             before = queries.load_group_heads(conn, ["r:0", "r:1", "r:2"])
         await life.do("play")
         await life.do("kill")
-        assert [one.id for one in await store.lost_draws()] == ["r:1", "r:2"]
+        assert [one.id for one in await store.read(queries.lost_draws)] == ["r:1", "r:2"]
         await life.do("open")
         with stage.database.read() as conn:
             after = queries.load_group_heads(conn, ["r:3", "r:4", "r:5"])
@@ -244,7 +244,7 @@ def test_a_group_that_a_resume_gave_up_is_played_again_with_its_task_and_prefix(
         assert [replace(one, id="", draw=0) for one in after[:2]] == [
             replace(one, id="", draw=0, state=GroupState.OPEN) for one in before[1:]
         ]
-        assert await store.lost_draws() == []
+        assert await store.read(queries.lost_draws) == []
         await life.end()
 
     on_stage(tmp_path, scenario)
@@ -257,6 +257,6 @@ def test_a_stopped_run_plays_the_groups_again_that_its_end_gave_up(tmp_path: Pat
         await life.start()
         await life.do("open")
         await life.dispatcher.cancel()
-        assert [one.draw for one in await store.lost_draws()] == [0, 1, 2]
+        assert [one.draw for one in await store.read(queries.lost_draws)] == [0, 1, 2]
 
     on_stage(tmp_path, scenario)

@@ -130,13 +130,13 @@ def test_groups_that_a_killed_process_closed_are_scored_once(tmp_path: Path) -> 
             await Scorer(run_context(stage, settings, Streams(0)), 0).score("a")
             store = stage.store()
             rollouts = Dispatcher(
-                run_context(stage, settings, Streams(0)), cast(Any, None), 2, await store.next_scoring()
+                run_context(stage, settings, Streams(0)), cast(Any, None), 2, await store.read(queries.next_scoring)
             )
             await rollouts.resume()
             await drained(rollouts)
             assert counter.arrived == 4
-            assert await store.scored_from(0) == [(0, "a"), (1, "b")]
-            assert await store.unscored_groups() == []
+            assert await store.read(queries.scored_from, 0) == [(0, "a"), (1, "b")]
+            assert await store.read(queries.unscored_groups) == []
             with pytest.raises(TurnwiseError, match="not to be scored"):
                 await Scorer(run_context(stage, settings, Streams(0)), 2).score("b")
 
@@ -156,7 +156,7 @@ def test_a_stop_leaves_a_group_that_waits_for_its_judge_unscored(tmp_path: Path)
             started = time.monotonic()
             await rollouts.cancel()
             assert time.monotonic() - started < JUDGE_S / 2
-            assert await stage.store().unscored_groups() == ["a"]
+            assert await stage.store().read(queries.unscored_groups) == ["a"]
 
         on_stage(tmp_path, scenario)
 
@@ -216,6 +216,6 @@ def test_rewards_of_another_shape_end_the_run_with_the_name_of_the_shaper(tmp_pa
         settings = config(rewards=[{"name": f"{__name__}:Broken"}])
         with pytest.raises(TurnwiseError, match=r"test_scorer:Broken` returned 1 rewards for trajectory g-0"):
             await Scorer(run_context(stage, settings, Streams(0)), 0).score("g")
-        assert await stage.store().unscored_groups() == ["g"]
+        assert await stage.store().read(queries.unscored_groups) == ["g"]
 
     on_stage(tmp_path, scenario)

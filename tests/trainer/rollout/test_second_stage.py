@@ -10,6 +10,7 @@ from pydantic import PrivateAttr
 from turnwise.agents.rollout.assignment import Assignment
 from turnwise.envs.runner.env_thread import EnvThread
 from turnwise.records import Group, GroupState, Outcome, ScoredGroup, Status, Trajectory
+from turnwise.store import queries
 from turnwise.store.queries import accounting, group_counts, load_group_heads
 from turnwise.tests.agents.players import Respond, Stage, always, on_stage, oracle
 from turnwise.tests.trainer.playing import InProcess, dispatcher
@@ -90,7 +91,7 @@ def test_the_members_of_both_stages_are_one_group_that_a_judge_scores_once(tmp_p
         (scored,) = judge._observed
         assert scored.group.size == len(scored.group.trajectories) == 6
         assert rollouts.tally == {GroupState.READY: 1}
-        assert await stage.store().scored_from(0) == [(0, "r:0")]
+        assert await stage.store().read(queries.scored_from, 0) == [(0, "r:0")]
         assert accounts(stage) == {"submitted": 6, "accepted": 6, "filtered": 0, "failed": 0, "running": 0}
 
     on_stage(tmp_path, scenario)
@@ -171,10 +172,10 @@ def test_an_end_of_the_run_between_the_stages_fails_the_group_as_a_whole(tmp_pat
             assert group_counts(conn, "r")[GroupState.FAILED] == 1
         assert (head.state, head.size) == (GroupState.FAILED, 6)
         assert accounts(stage) == {"submitted": 4, "accepted": 0, "filtered": 0, "failed": 4, "running": 0}
-        assert await store.unscored_groups() == []
+        assert await store.read(queries.unscored_groups) == []
 
         resumed = dispatcher(stage, config(), Streams(0), InProcess(runner))
-        resumed.next_group = await store.next_group()
+        resumed.next_group = await store.read(queries.next_group)
         resumed.paused = False
         await resumed.fill()
         resumed.paused = True

@@ -106,7 +106,7 @@ class Process:
         if self.config.needs_reference:
             with self.stage.database.read() as conn:
                 self.learner.load_reference(queries.checkpoints(conn, "r")[0].checkpoint)
-        step = UpdateStep(self.context, self.learner, await store.versions())
+        step = UpdateStep(self.context, self.learner, await store.read(queries.versions))
         for number in range(updates):
             version = self.state.version
             for one in range(GROUPS):

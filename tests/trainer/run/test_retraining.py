@@ -9,6 +9,7 @@ import pytest
 from safetensors.torch import load_file, save_file
 from sqlalchemy import update
 from turnwise.errors import TurnwiseError
+from turnwise.store import queries
 from turnwise.store.content.arrays import pack, unpack
 from turnwise.store.database import Database, open_database
 from turnwise.store.schema import batch_item, policy_version, train_batch
@@ -80,7 +81,7 @@ def test_a_resumed_run_is_trained_again_along_its_surviving_history(tmp_path: Pa
     async def scenario(stage: Stage) -> None:
         await Process(stage, chosen, model).train(0, 3, save_at=1)
         store = stage.store()
-        saved = (await store.checkpoints())[-1]
+        saved = (await store.read(queries.checkpoints))[-1]
         assert saved.update == 1
         await store.rewind(saved.id)
         resumed = Process(stage, chosen, model, saved)
