@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..logs import Level, to_terminal
+from ..records import Purpose, Status
 
 if TYPE_CHECKING:
     from ..store.database import Database
@@ -45,6 +46,16 @@ TaskSeed = Annotated[int, typer.Option("--seed", min=0, max=2**32 - 1, help="See
 Limit = Annotated[int, typer.Option("--limit", min=1, max=10_000, help="Maximum number of rows.")]
 After = Annotated[
     str | None, typer.Option("--after", metavar="ID", help="Print the next page: the rows after this ID.")
+]
+OfRun = Annotated[str | None, typer.Option("--run", help="Only trajectories of this run.")]
+OfStatus = Annotated[Status | None, typer.Option("--status", help="Only trajectories with this status.")]
+OfEnv = Annotated[str | None, typer.Option("--env", metavar="ID", help="Only trajectories of this environment.")]
+OfPurpose = Annotated[Purpose | None, typer.Option("--purpose", help="Only trajectories with this purpose.")]
+OfPolicy = Annotated[
+    str | None, typer.Option("--policy", help="Only this policy: random, oracle, …; empty: the trained policy.")
+]
+OfSuccess = Annotated[
+    bool | None, typer.Option("--success/--failure", help="Only those that a success rate counts as this.")
 ]
 Overrides = Annotated[
     list[str] | None,

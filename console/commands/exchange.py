@@ -11,9 +11,9 @@ import typer
 
 from ...errors import TurnwiseError
 from ...process.start import absolute
-from ...records import Group, Purpose, Source, Split, Status, Task, Trajectory
+from ...records import Group, Source, Split, Task, Trajectory
 from ...user_files import open_regular_file
-from ..options import DEFAULT_STORE, Json, Store, open_store
+from ..options import DEFAULT_STORE, Json, OfEnv, OfPolicy, OfPurpose, OfRun, OfStatus, OfSuccess, Store, open_store
 from ..terminal.output import print_fields, print_json
 from .envs import EnvOptions, read_options
 
@@ -43,17 +43,13 @@ def export_trajectories(
             "per trajectory; messages, sharegpt: a line of JSON per trajectory.",
         ),
     ] = "parquet",
-    run: Annotated[str | None, typer.Option(help="Only trajectories of this run.")] = None,
-    status: Annotated[Status | None, typer.Option(help="Only trajectories with this status.")] = None,
-    env: Annotated[str | None, typer.Option(metavar="ID", help="Only trajectories of this environment.")] = None,
-    purpose: Annotated[Purpose | None, typer.Option(help="Only trajectories with this purpose.")] = None,
+    run: OfRun = None,
+    status: OfStatus = None,
+    env: OfEnv = None,
+    purpose: OfPurpose = None,
     source: Annotated[Source | None, typer.Option(help="Only trajectories of this source, such as expert.")] = None,
-    policy: Annotated[
-        str | None, typer.Option(help="Only this policy: random, oracle, …; empty: the trained policy.")
-    ] = None,
-    success: Annotated[
-        bool | None, typer.Option("--success/--failure", help="Only those that a success rate counts as this.")
-    ] = None,
+    policy: OfPolicy = None,
+    success: OfSuccess = None,
     limit: Annotated[int | None, typer.Option("--limit", min=1, help="Maximum number of trajectories.")] = None,
     instructions: Annotated[
         bool,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ...errors import TurnwiseError
-from ...records import SCORED_STATUSES, SUCCESS_RETURN, Purpose, Status, Step, Task, Trajectory
+from ...records import SCORED_STATUSES, SUCCESS_RETURN, Step, Task, Trajectory
 from ..options import (
     DEFAULT_STORE,
     MAX_COUNT,
@@ -18,6 +18,12 @@ from ..options import (
     Json,
     Limit,
     LogLevel,
+    OfEnv,
+    OfPolicy,
+    OfPurpose,
+    OfRun,
+    OfStatus,
+    OfSuccess,
     SandboxOptions,
     Store,
     Temperature,
@@ -46,7 +52,7 @@ def search(
     query: Annotated[
         str, typer.Argument(metavar="QUERY", help='Words that all occur; also "a phrase", -excluded and OR.')
     ],
-    run: Annotated[str | None, typer.Option(help="Only trajectories of this run.")] = None,
+    run: OfRun = None,
     limit: Limit = 50,
     store: Store = DEFAULT_STORE,
     as_json: Json = False,
@@ -120,16 +126,12 @@ class RunMissing(TurnwiseError):
 
 @app.command("list")
 def list_trajectories(
-    run: Annotated[str | None, typer.Option(help="Only trajectories of this run.")] = None,
-    status: Annotated[Status | None, typer.Option(help="Only trajectories with this status.")] = None,
-    env: Annotated[str | None, typer.Option(metavar="ID", help="Only trajectories of this environment.")] = None,
-    purpose: Annotated[Purpose | None, typer.Option(help="Only trajectories with this purpose.")] = None,
-    policy: Annotated[
-        str | None, typer.Option(help="Only this policy: random, oracle, …; empty: the trained policy.")
-    ] = None,
-    success: Annotated[
-        bool | None, typer.Option("--success/--failure", help="Only those that a success rate counts as this.")
-    ] = None,
+    run: OfRun = None,
+    status: OfStatus = None,
+    env: OfEnv = None,
+    purpose: OfPurpose = None,
+    policy: OfPolicy = None,
+    success: OfSuccess = None,
     sort: Annotated[
         str, typer.Option(help="Sort by created_at or, with --run, the ended trajectories by reward or n_steps.")
     ] = "created_at",
@@ -364,6 +366,8 @@ def _change(step: Step, shaped: Sequence[float] | None) -> str:
 
 def _write_images(database: "Database", found: Trajectory, folder: Path) -> int:
     """Write the images of each turn and of the end as files named by turn, hash and format; return how many."""
+    from ...store.exchange.images import SUFFIXES, image_type
+
     names = [(step.index, image) for step in found.steps for image in step.images]
     names += [(len(found.steps), image) for image in found.final_images]
     try:
@@ -371,17 +375,7 @@ def _write_images(database: "Database", found: Trajectory, folder: Path) -> int:
         with database.read() as conn:
             for turn, image in names:
                 content = database.blobs.get(conn, image)
-                (folder / f"{turn:03}-{image[:16]}{_suffix(content)}").write_bytes(content)
+                (folder / f"{turn:03}-{image[:16]}{SUFFIXES.get(image_type(content), '.bin')}").write_bytes(content)
     except OSError as error:
         raise ImagesNotWritten(f"--images {folder}: {error}") from error
     return len(names)
-
-
-_FORMATS = {b"\x89PNG\r\n\x1a\n": ".png", b"\xff\xd8\xff": ".jpg", b"GIF8": ".gif"}
-
-
-def _suffix(content: bytes) -> str:
-    """Return the file suffix for an image by its first bytes; ``.bin`` for an unknown format."""
-    if content[:4] == b"RIFF" and content[8:12] == b"WEBP":
-        return ".webp"
-    return next((suffix for magic, suffix in _FORMATS.items() if content.startswith(magic)), ".bin")

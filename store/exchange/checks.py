@@ -9,7 +9,7 @@ from ...records import SPLITS, Message, Status, Trajectory
 from ..content.blobs import digest
 from ..errors import ExchangeError
 from .episodes import Episode, image_hashes
-from .pictures import image_problem
+from .images import image_problem
 
 HASH = re.compile(r"(?:[0-9a-f]{2}){0,32}")
 """A hash in hex; empty for none."""

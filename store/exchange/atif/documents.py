@@ -14,9 +14,11 @@ from pydantic import JsonValue
 
 from .... import __version__
 from ....records import NO_VERSION, Message, Step
+from ...content.blobs import digest
+from ...errors import ExchangeError
 from ..chat import SystemPrompt, encodable
 from ..episodes import Episode
-from .images import write_image
+from ..images import SUFFIXES, ImageType, image_type
 from .models import (
     AtifAgent,
     AtifStep,
@@ -32,6 +34,8 @@ from .origin import EpisodeOrigin, TurnOrigin, extra_of
 
 AGENT = "turnwise"
 """Name of the agent in the documents."""
+IMAGES = "images"
+"""Name of the folder of the images, in the folder of the documents."""
 
 
 class AtifFolder:
@@ -108,9 +112,26 @@ def _content(episode: Episode, text: str, images: Sequence[str], folder: Path) -
     parts = []
     for name in images:
         if name in episode.images:
-            kind, path = write_image(folder, episode.images[name])
+            kind, path = _write_image(folder, episode.images[name])
             parts.append(ContentPart(type="image", source=ImageSource(media_type=kind, path=path)))
     return [ContentPart(type="text", text=encodable(text)), *parts] if parts else encodable(text)
+
+
+def _write_image(folder: Path, data: bytes) -> tuple[ImageType, str]:
+    """Write an image once below ``folder``, and return its media type and its path in ``folder``.
+
+    Raises:
+        ExchangeError: the format is unknown.
+    """
+    kind = image_type(data)
+    if kind is None:
+        raise ExchangeError("an image is neither PNG, JPEG, GIF nor WebP: export with `--no-images`")
+    name = f"{IMAGES}/{digest(data)}{SUFFIXES[kind]}"
+    path = folder / name
+    if not path.exists():
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(data)
+    return kind, name
 
 
 def _sampled(steps: Sequence[Step], messages: Sequence[Message]) -> list[list[Message]]:

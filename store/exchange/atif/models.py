@@ -9,6 +9,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, model_validator
 
+from ..images import ImageType
+
 VERSION: Literal["ATIF-v1.8"] = "ATIF-v1.8"
 Version = Literal[
     "ATIF-v1.0",
@@ -21,7 +23,6 @@ Version = Literal[
     "ATIF-v1.7",
     "ATIF-v1.8",
 ]
-ImageType = Literal["image/jpeg", "image/png", "image/gif", "image/webp"]
 AudioType = Literal[
     "audio/wav", "audio/mpeg", "audio/mp4", "audio/aac", "audio/ogg", "audio/flac", "audio/webm", "audio/aiff"
 ]

@@ -6,6 +6,7 @@ as ``<tool_call>`` lines with JSON. Messages of the system, reasoning and copied
 """
 
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -18,12 +19,11 @@ import numpy as np
 from pydantic import ValidationError
 
 from ....records import NO_VERSION, Message, Purpose, Role, Source, Status, Step
-from ....user_files import open_regular_file, read_regular_text
+from ....user_files import UnreadableFile, open_regular_file, read_regular_file, read_regular_text
 from ...content.blobs import digest
 from ...errors import ExchangeError
 from ..checks import MAX_IMAGE_BYTES
 from ..episodes import Episode
-from .images import read_image
 from .models import AtifStep, ContentPart, Document
 from .origin import EpisodeOrigin, TaskOrigin, TurnOrigin, episode_origin, turn_origin
 
@@ -31,6 +31,8 @@ NAMESPACE = UUID("0192f6c4-3a51-7c1e-9a55-6d6f1c0f8e11")
 """Namespace of the uids of documents that have none."""
 MAX_DOCUMENT = 64 * 2**20
 """Bytes of one document: its values take up to about twenty times that in memory."""
+IMAGE_BYTES_MAX = 64 * 2**20
+"""Limit of one imported image."""
 Content = str | list[ContentPart]
 
 
@@ -163,7 +165,7 @@ class _Turns:
     def _image(self, path: str) -> str:
         """Return the hash of an image, which is read once. Raises ExchangeError."""
         if path not in self.read:
-            data = read_image(self.folder, path)
+            data = _read_image(self.folder, path)
             self.read[path] = digest(data)
             self.images[self.read[path]] = data
             if sum(map(len, self.images.values())) > MAX_IMAGE_BYTES:
@@ -184,6 +186,23 @@ class _Turns:
         above = self.messages[-1].index
         self.messages.append(_message(above + 1, above, Role.ASSISTANT, metrics.completion_token_ids))
         self.context = [*prompt, *metrics.completion_token_ids]
+
+
+def _read_image(folder: Path, name: str) -> bytes:
+    """Return the content of the file ``name`` in ``folder`` or below it, which need not be an image.
+
+    Raises:
+        ExchangeError: the path leaves the folder, or names no regular file of at most ``IMAGE_BYTES_MAX``.
+    """
+    if "\x00" in name:
+        raise ExchangeError(f"the image {name!r} cannot be read: a path has no NUL character")
+    path = os.path.realpath(folder / name)
+    if not Path(path).is_relative_to(folder.resolve()):
+        raise ExchangeError(f"the image `{name}` is outside of the folder of its document; copy it into the folder")
+    try:
+        return read_regular_file(path, IMAGE_BYTES_MAX)
+    except UnreadableFile as error:
+        raise ExchangeError(f"the image {error}") from error
 
 
 def _message(index: int, parent: int | None, role: Role, tokens: Sequence[int]) -> Message:

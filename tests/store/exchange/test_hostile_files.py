@@ -30,9 +30,9 @@ from turnwise.store.exchange.atif import reading
 from turnwise.store.exchange.atif.origin import TaskOrigin
 from turnwise.store.exchange.atif.reading import read_atif
 from turnwise.store.exchange.checks import check
+from turnwise.store.exchange.images import image_problem
 from turnwise.store.exchange.importing import as_expert
 from turnwise.store.exchange.parquet import TrajectoryRows, read_parquet, to_row, trajectory_schema
-from turnwise.store.exchange.pictures import image_problem
 from turnwise.tests.store.exchange.making import episode, make_id
 from turnwise.user_files import UnreadableFile
 

@@ -1,13 +1,34 @@
-"""Whether content of a file is an image: by decoding it, up to a limit on its pixels."""
+"""The images of a file: the format by the first bytes, and whether the content can be decoded."""
 
 import warnings
 from io import BytesIO
+from typing import Literal
 
 from ..errors import MissingPackage
 
+ImageType = Literal["image/jpeg", "image/png", "image/gif", "image/webp"]
+SUFFIXES: dict[ImageType | None, str] = {
+    "image/png": ".png",
+    "image/jpeg": ".jpg",
+    "image/gif": ".gif",
+    "image/webp": ".webp",
+}
+"""The suffixes of the names of files, by media type."""
+_BEGINNINGS: dict[bytes, ImageType] = {
+    b"\x89PNG\r\n\x1a\n": "image/png",
+    b"\xff\xd8\xff": "image/jpeg",
+    b"GIF8": "image/gif",
+}
 FORMATS = ("PNG", "JPEG", "GIF", "WEBP")
 MAX_PIXELS = 2**25
 """Limit of one image: 134 MB of decoded pixels. A screenshot of 4K has 2²³ pixels."""
+
+
+def image_type(data: bytes) -> ImageType | None:
+    """Return the media type of an image by its first bytes; None if it is not of a known format."""
+    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        return "image/webp"
+    return next((kind for beginning, kind in _BEGINNINGS.items() if data.startswith(beginning)), None)
 
 
 def image_problem(data: bytes) -> str | None:
