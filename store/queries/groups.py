@@ -150,8 +150,9 @@ def running_tallies(database: Database, *, run: str | None = None, group: str | 
         StepCorrupt: the messages of a turn cannot be read.
         BlobMissing: they are missing.
     """
-    of = trajectory.c.run_no == no_of(run_table, run) if group is None else _of_group(group)
-    running = select(trajectory.c.no, trajectory.c.id).where(of, trajectory.c.ended_at.is_(None))
+    of_run = and_(trajectory.c.run_no == no_of(run_table, run), trajectory.c.ended_at.is_(None))
+    of_group = and_(_of_group(group or ""), trajectory.c.status == Status.RUNNING.value)
+    running = select(trajectory.c.no, trajectory.c.id).where(of_run if group is None else of_group)
     with database.read() as conn:
         names = dict(map(tuple, conn.execute(running)))
         return {names[no]: rows.tally(conn, database.blobs, ()) for no, rows in turn_rows(conn, names).items()}
