@@ -15,7 +15,7 @@ from typing import Any, TypeVar, get_type_hints
 from pydantic import ValidationError
 
 from ..errors import TurnwiseError
-from ..sandbox.backends.prerequisites import Prerequisite
+from ..sandbox.backends.protocol import Prerequisite
 from ..sandbox.backends.registry import AUTO, PREFERRED, backend_class
 from ..sandbox.cluster.client import ClusterProvider
 from ..sandbox.cluster.settings import SandboxSettings

@@ -1,17 +1,33 @@
 """Blocking handle of one leased sandbox, for environments, which run in threads without an event loop."""
 
+import functools
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar, cast
 
 from .errors import SandboxError
 from .loop_thread import LoopThread
-from .sandbox import ExecResult, Sandbox
+from .sandbox import Sandbox
 from .spec import SandboxSpec
 from .streams import Forward, SandboxProcess, SandboxStream
-from .transport.tree import Tree
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _blocking(
+    method: Callable[Concatenate[Sandbox, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate["SandboxLease", P], T]:
+    """Return the blocking form of a method that has a ``timeout_s``."""
+
+    @functools.wraps(method)
+    def call(lease: "SandboxLease", /, *arguments: P.args, **options: P.kwargs) -> T:
+        timeout_s = cast(float, options["timeout_s"])
+        return lease._thread.wait(method(lease._held(), *arguments, **options), timeout_s)
+
+    return call
 
 
 class SandboxLease:
@@ -54,26 +70,14 @@ class SandboxLease:
         """Release the lease."""
         self.release()
 
-    def exec(
-        self,
-        argv: Sequence[str],
-        *,
-        timeout_s: float,
-        stdin: bytes = b"",
-        env: Mapping[str, str] | None = None,
-        output_kib: int | None = None,
-        user: int = 0,
-    ) -> ExecResult:
-        """Run a command as ``Sandbox.exec`` does."""
-        work = self._held().exec(argv, timeout_s=timeout_s, stdin=stdin, env=env, output_kib=output_kib, user=user)
-        return self._thread.wait(work, timeout_s)
-
-    def request(
-        self, socket: str, message: bytes, *, timeout_s: float, output_kib: int | None = None, user: int = 0
-    ) -> ExecResult:
-        """Send a message to a unix socket in the sandbox as ``Sandbox.request`` does."""
-        work = self._held().request(socket, message, timeout_s=timeout_s, output_kib=output_kib, user=user)
-        return self._thread.wait(work, timeout_s)
+    exec = _blocking(Sandbox.exec)
+    request = _blocking(Sandbox.request)
+    read = _blocking(Sandbox.read)
+    read_tree = _blocking(Sandbox.read_tree)
+    read_changes = _blocking(Sandbox.read_changes)
+    write = _blocking(Sandbox.write)
+    write_tree = _blocking(Sandbox.write_tree)
+    reset = _blocking(Sandbox.reset)
 
     def connect(self, address: int | str, *, timeout_s: float, user: int = 0) -> SandboxStream:
         """Return a byte stream to a server in the sandbox as ``Sandbox.connect`` does."""
@@ -103,31 +107,6 @@ class SandboxLease:
         self._thread.wait(forward.open(to), timeout_s)
         self._forwards.append(forward)
         return forward
-
-    def read(self, path: str, *, timeout_s: float, user: int = 0) -> dict[str, bytes]:
-        """Return the contents of files as ``Sandbox.read`` does."""
-        return self._thread.wait(self._held().read(path, timeout_s=timeout_s, user=user), timeout_s)
-
-    def read_tree(self, path: str, *, timeout_s: float, user: int = 0) -> Tree:
-        """Return everything below a folder as ``Sandbox.read_tree`` does."""
-        return self._thread.wait(self._held().read_tree(path, timeout_s=timeout_s, user=user), timeout_s)
-
-    def read_changes(self, path: str, known: str, *, timeout_s: float) -> tuple[str, Tree | None]:
-        """Return a digest of a tree, and the tree if it changed, as ``Sandbox.read_changes`` does."""
-        return self._thread.wait(self._held().read_changes(path, known, timeout_s=timeout_s), timeout_s)
-
-    def write_tree(self, path: str, tree: Tree, *, timeout_s: float, user: int = 0) -> None:
-        """Put a tree in place as ``Sandbox.write_tree`` does."""
-        self._thread.wait(self._held().write_tree(path, tree, timeout_s=timeout_s, user=user), timeout_s)
-
-    def write(self, files: Mapping[str, bytes], *, timeout_s: float, executable: bool = False, user: int = 0) -> None:
-        """Write files as ``Sandbox.write`` does."""
-        work = self._held().write(files, timeout_s=timeout_s, executable=executable, user=user)
-        self._thread.wait(work, timeout_s)
-
-    def reset(self, *, timeout_s: float) -> None:
-        """Restore the initial state as ``Sandbox.reset`` does."""
-        self._thread.wait(self._held().reset(timeout_s=timeout_s), timeout_s)
 
     def release(self) -> None:
         """End the lease; the sandbox is reset in the background. Raises nothing; further calls do nothing."""

@@ -35,7 +35,6 @@ class LeaseProvider(Protocol):
             LeaseTimeout: no sandbox became free within ``timeout_s``.
             NoImage, NoEngine, NotTrusted, TooLarge: no sandbox of this spec can ever start here.
         """
-        ...
 
 
 class InProcessProvider:

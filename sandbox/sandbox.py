@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from .errors import FileError, SandboxBroken, SandboxError, SandboxLost, StreamError
 from .spec import SandboxSpec
 from .transport.answers import ResultHeader, contents, decode_tree, digest, encode_tree, refusal
-from .transport.connection import Connection
+from .transport.connection import GuestConnection
 from .transport.frame_protocol import MALFORMED
 from .transport.guest_stream import GuestStream
 from .transport.tree import Tree
@@ -66,7 +66,7 @@ class Sandbox:
         self,
         name: str,
         spec: SandboxSpec,
-        connection: Connection,
+        connection: GuestConnection,
         on_close: Callable[[], Awaitable[None]],
         digest: str = "",
     ) -> None:

@@ -12,7 +12,7 @@ from ..terminal.output import console, print_json, print_table
 from ..terminal.sanitize import one_line, sanitize
 
 if TYPE_CHECKING:
-    from ...sandbox.backends.registry import Backend
+    from ...sandbox.backends.protocol import Backend
 
 app = typer.Typer(help="Sandboxes.", no_args_is_help=True)
 

@@ -16,6 +16,7 @@ import json
 import os
 import shutil
 import signal
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Self
@@ -30,11 +31,9 @@ from ..spec import SHM_MIB, SandboxSpec
 from ..transport.bootstrap import MOUNT, guest_command, make_sockets_folder, prepare_folder
 from ..transport.connection import GuestConnection
 from ..transport.listener import UnixListener
-from .bpf import compile_profile, open_program
-from .capabilities import Capabilities, Containment
-from .listing import SandboxInfo, describe
-from .prerequisites import Prerequisite, bubblewrap_prerequisites
-from .seccomp import profile
+from .ownership import SandboxInfo, describe
+from .protocol import Capabilities, Containment, Prerequisite
+from .seccomp import LIBRARY, PACKAGE, compile_profile, load_library, open_program, profile
 from .user_ids import UidLock
 
 SANDBOX_UID = "10001"
@@ -43,6 +42,8 @@ START_TIMEOUT_S = 20.0
 EXIT_TIMEOUT_S = 5.0
 """Time for a sandbox to exit after its connection was closed, before it is killed."""
 OPEN_FILES_MAX = 1024
+CHECK_TIMEOUT_S = 10.0
+"""Timeout of each program that ``prerequisites`` runs."""
 READ_ONLY_PATHS = ("/etc/alternatives", "/etc/ld.so.cache", "/etc/ssl/certs", "/etc/localtime")
 SYSTEM_FOLDERS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 
@@ -64,13 +65,25 @@ class BubblewrapBackend:
 
     @classmethod
     def create(cls, run: str, options: BubblewrapOptions, *, allow_untrusted: bool) -> Self:
-        """Return a backend as ``registry.Backend.create`` does."""
+        """Return a backend as ``protocol.BackendClass.create`` does."""
         return cls(allow_untrusted=allow_untrusted)
 
     @classmethod
     def prerequisites(cls) -> list[Prerequisite]:
-        """Return bubblewrap, its namespaces, Python and libseccomp."""
-        return bubblewrap_prerequisites()
+        """Return the program, its namespaces, Python and libseccomp."""
+        program = shutil.which("bwrap")
+        if program is None:
+            return [Prerequisite("local", "bubblewrap", False, "apt-get install bubblewrap")]
+        version = _last_line(program, "--version")
+        trial = (program, "--unshare-all", "--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", "true")
+        error = _last_line(*trial)
+        python = shutil.which("python3", path="/usr/bin:/usr/local/bin")
+        return [
+            Prerequisite("local", "bubblewrap", True, version),
+            Prerequisite("local", "namespaces", not error, error or "as root" * (os.geteuid() == 0) or "as this user"),
+            Prerequisite("local", "python3", python is not None, python or "apt-get install python3"),
+            _libseccomp(),
+        ]
 
     @classmethod
     def build_image(cls, name: str, report: Callable[[str], None], *, base: str | None, again: bool) -> str:
@@ -272,3 +285,21 @@ def _kill_group(process: asyncio.subprocess.Process) -> None:
     """Kill every process of bubblewrap: without the first one, another could wait for it without end."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
+
+
+def _libseccomp() -> Prerequisite:
+    try:
+        load_library()
+    except NoEngine:
+        return Prerequisite("local", "libseccomp", False, f"apt-get install {PACKAGE}")
+    return Prerequisite("local", "libseccomp", True, LIBRARY)
+
+
+def _last_line(*command: str) -> str:
+    """Return the last line that a program prints; empty if it prints none."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=CHECK_TIMEOUT_S, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return str(error)
+    lines = (done.stdout + done.stderr).strip().splitlines()
+    return lines[-1] if lines else ""

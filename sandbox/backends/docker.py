@@ -29,26 +29,24 @@ from pydantic import BaseModel, ConfigDict, Field
 from ...errors import suggestion
 from ...logs import log_errors
 from ..errors import NoEngine, NoImage, StartFailed, classify
-from ..images.build import build
-from ..images.reference import image_reference
+from ..images.build import build, engine_client
+from ..images.reference import SHIPPED_IMAGES, image_reference
 from ..sandbox import Sandbox
 from ..spec import SandboxSpec
 from ..transport.bootstrap import guest_command, make_sockets_folder, prepare_folder
 from ..transport.connection import GuestConnection
 from ..transport.listener import UnixListener
-from .capabilities import Capabilities, Containment
-from .container import host_options
-from .listing import SandboxInfo, describe
-from .ownership import LABEL, UID, labels, reap_reason, this_host
-from .prerequisites import Prerequisite, docker_prerequisites
-from .registry import UnknownBackend
-from .socket_memory import limit_socket_memory
+from .container import host_options, limit_socket_memory
+from .ownership import LABEL, UID, SandboxInfo, describe, labels, reap_reason, this_host
+from .protocol import Capabilities, Containment, Prerequisite, UnknownBackend
 from .user_ids import CONTAINER_UIDS, REMAPPED_CONTAINER_UIDS
 
 LOG = logging.getLogger(__name__)
 
 ENGINE_TIMEOUT_S = 30.0
 """Timeout of one request to the engine."""
+CHECK_TIMEOUT_S = 10.0
+"""The same for the checks of ``prerequisites``."""
 ENGINE_THREADS = 8
 START_TIMEOUT_S = 60.0
 EXIT_POLL_INTERVAL_S = 0.5
@@ -88,13 +86,38 @@ class DockerBackend:
 
     @classmethod
     def create(cls, run: str, options: DockerOptions, *, allow_untrusted: bool) -> Self:
-        """Return a backend as ``registry.Backend.create`` does."""
+        """Return a backend as ``protocol.BackendClass.create`` does."""
         return cls(run, runtime=options.runtime)
 
     @classmethod
     def prerequisites(cls) -> list[Prerequisite]:
-        """Return the engine, its runtimes and the images."""
-        return docker_prerequisites()
+        """Return the SDK, the engine, its runtimes and the images."""
+
+        def part(name: str, found: bool, detail: str, required: bool = False) -> Prerequisite:
+            return Prerequisite("docker", name, found, detail, required)
+
+        try:
+            import docker
+        except ImportError:
+            return [part("SDK", False, 'pip install "turnwise[sandbox]"', True)]
+        parts = [part("SDK", True, docker.__version__, True)]
+        try:
+            client = engine_client(CHECK_TIMEOUT_S)
+            with contextlib.closing(client):
+                info = client.info()
+                version = f"{info['ServerVersion']}, cgroup v{info.get('CgroupVersion', 1)}"
+                parts.append(part("engine", True, version, True))
+                runtimes = sorted(info.get("Runtimes") or {})
+                gvisor = "runsc" in runtimes
+                parts.append(part("runtimes", True, ", ".join(runtimes)))
+                install_gvisor = "optional: install runsc and add it to the runtimes of dockerd"
+                parts.append(part("gVisor", gvisor, "runsc" if gvisor else install_gvisor))
+                images = [part(f"image {name}", *_image(client, image_reference(name))) for name in SHIPPED_IMAGES]
+                return parts + images
+        except Exception as error:
+            LOG.info("the Docker engine does not answer", exc_info=True)
+            lines = str(error).strip().splitlines() or [type(error).__name__]
+            return [*parts, part("engine", False, f"install docker.io and start dockerd ({lines[0]})", True)]
 
     @classmethod
     def build_image(cls, name: str, report: Callable[[str], None], *, base: str | None, again: bool) -> str:
@@ -242,13 +265,8 @@ class DockerBackend:
 
     def _client(self) -> Any:
         """Return this thread's connection to the engine."""
-        try:
-            import docker
-        except ImportError as error:
-            raise NoEngine('the Docker SDK is not installed: pip install "turnwise[sandbox]"') from error
         if not hasattr(self._local, "client"):
-            settings = docker.utils.kwargs_from_env()
-            self._local.client = docker.APIClient(timeout=ENGINE_TIMEOUT_S, **settings)
+            self._local.client = engine_client(ENGINE_TIMEOUT_S)
             self._clients.append(self._local.client)
         return self._local.client
 
@@ -370,6 +388,16 @@ class DockerBackend:
         now = monotonic()
         self._ending = {name: since for name, since in self._ending.items() if now - since < ENDING_MAX_S}
         return removed
+
+
+def _image(client: Any, name: str) -> tuple[bool, str]:
+    import docker.errors
+
+    try:
+        info = client.inspect_image(name)
+    except docker.errors.ImageNotFound:
+        return False, f"turnwise sandbox build {name.removeprefix('turnwise/').partition(':')[0]}"
+    return True, f"{info['Id'][:19]}, {info['Size'] >> 20} MiB"
 
 
 def describe_container(one: dict[str, Any]) -> SandboxInfo | None:

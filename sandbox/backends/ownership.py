@@ -1,4 +1,4 @@
-"""Ownership labels of a sandbox, and whether its owner is certainly dead.
+"""Ownership labels of a sandbox, whether its owner is certainly dead, and the sandbox in the list of a backend.
 
 The owner is a process. Pids are reused and each pid namespace has its own, so the labels also contain the start time of
 the process and the identity of its machine and namespace. For a process of another machine or namespace, only the
@@ -8,6 +8,8 @@ sandbox's time to live can show that the sandbox may be removed.
 import os
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 LABEL = "turnwise.sandbox"
@@ -89,3 +91,37 @@ def reap_reason(
     except OSError:
         return ""
     return "" if began in ("unknown", owner_started) else f"its owner, process {pid}, is dead"
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxInfo:
+    """State and owner of one sandbox, read from its labels; a field whose label is missing or invalid is empty."""
+
+    id: str
+    status: str
+    image: str
+    run: str
+    owner: str
+    """``process PID``, followed by ``elsewhere`` for a process of another machine or pid namespace."""
+    expires: str
+    """End of its time to live, as an ISO timestamp in UTC."""
+    reap_reason: str
+    """Why the sandbox may be removed; empty unless that is certain."""
+
+
+def describe(name: str, status: str, image: str, labels: Mapping[str, str], reap_reason: str) -> SandboxInfo:
+    """Return the info of a sandbox with these labels."""
+    place = "" if labels.get(HOST) == this_host() else " elsewhere"
+    try:
+        expires = datetime.fromtimestamp(float(labels[EXPIRES]), UTC).isoformat(timespec="seconds")
+    except (KeyError, ValueError, OverflowError, OSError):
+        expires = ""
+    return SandboxInfo(
+        id=name,
+        status=status,
+        image=image,
+        run=labels.get(RUN, ""),
+        owner=f"process {labels[PID]}{place}" if labels.get(PID) else "",
+        expires=expires,
+        reap_reason=reap_reason,
+    )

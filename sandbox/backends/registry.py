@@ -1,23 +1,18 @@
-"""Backend protocol, and the selection of a backend by name among the registered ones.
+"""Selection of a backend by name among the registered ones.
 
 A package registers a backend by an entry point of the group ``turnwise.sandbox_backends``: its name, and the class.
 """
 
 import functools
-from collections.abc import Callable
 from importlib import import_module
 from importlib.metadata import entry_points
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 from pydantic import BaseModel, ValidationError
 
 from ...errors import suggestion
 from ..errors import NoEngine, SandboxError
-from ..sandbox import Sandbox
-from ..spec import SandboxSpec
-from .capabilities import Capabilities
-from .listing import SandboxInfo
-from .prerequisites import Prerequisite
+from .protocol import Backend, BackendClass, Prerequisite, UnknownBackend
 
 GROUP = "turnwise.sandbox_backends"
 AUTO = "auto"
@@ -28,74 +23,6 @@ SHIPPED = {
     "local": "turnwise.sandbox.backends.bubblewrap:BubblewrapBackend",
 }
 """The entry points of ``pyproject.toml``, for a source tree whose installation is older."""
-
-
-class UnknownBackend(SandboxError, ValueError):
-    """No backend has this name, or a backend has no such option or value of an option."""
-
-
-class Backend(Protocol):
-    """Starts sandboxes and removes those whose owner is dead."""
-
-    @property
-    def name(self) -> str:
-        """Return the name that it is registered by."""
-        ...
-
-    @property
-    def capabilities(self) -> Capabilities:
-        """Return the properties of its sandboxes."""
-        ...
-
-    async def start(self, spec: SandboxSpec) -> Sandbox:
-        """Return a new sandbox, ready for commands. Raises SandboxError."""
-        ...
-
-    async def reap(self) -> list[str]:
-        """Remove every sandbox that is certainly dead, and return their ids. Raises SandboxError."""
-        ...
-
-    async def list_sandboxes(self) -> list[SandboxInfo]:
-        """Return every sandbox of the backend. Raises SandboxError."""
-        ...
-
-    async def close(self) -> None:
-        """Release the engine."""
-        ...
-
-
-class BackendClass(Protocol):
-    """Class of a backend, without an engine: the object of an entry point."""
-
-    @property
-    def capabilities(self) -> Capabilities:
-        """Return the properties of its sandboxes."""
-        ...
-
-    @property
-    def Options(self) -> type[BaseModel]:
-        """Return the type of the backend's settings, the table ``[sandboxes.options]`` of a configuration."""
-        ...
-
-    def create(self, run: str, options: Any, *, allow_untrusted: bool) -> Backend:
-        """Return a backend; ``options`` is an ``Options``, and ``run`` the run that its sandboxes are labeled with.
-
-        ``allow_untrusted`` admits untrusted specs even if ``capabilities`` do not. Raises NoEngine.
-        """
-        ...
-
-    def prerequisites(self) -> list[Prerequisite]:
-        """Return the parts of this machine that the backend needs or can use. Raises nothing."""
-        ...
-
-    def build_image(self, name: str, report: Callable[[str], None], *, base: str | None, again: bool) -> str:
-        """Build a shipped image and return its digest, as ``images.build.build`` does.
-
-        Raises:
-            NoImage: the backend has no images.
-            SandboxError: the build failed.
-        """
-        ...
 
 
 @functools.cache

@@ -178,7 +178,7 @@ class WorkerConnection(FrameProtocol):
         return None
 
     def _guest(self) -> GuestConnection:
-        return cast(GuestConnection, cast(Sandbox, self._sandbox).connection)
+        return cast(Sandbox, self._sandbox).connection
 
     def _on_guest_end(self, reason: str) -> None:
         self._ending = self._ending or asyncio.get_running_loop().create_task(self._report_end(reason))
@@ -199,7 +199,7 @@ class WorkerConnection(FrameProtocol):
         sandbox, self._sandbox = self._sandbox, None
         if sandbox is None:
             return
-        connection = cast(GuestConnection, sandbox.connection)
+        connection = sandbox.connection
         connection.take_back()
         if not clean:
             connection.close("its worker ended during the lease")

@@ -68,10 +68,10 @@ class LeasedConnection(GuestConnection):
     async def call(
         self, header: dict[str, Any], payload: bytes = b"", *, timeout_s: float, max_bytes: int = 0
     ) -> tuple[Any, bytes]:
-        """Send a request and return its answer, as ``Connection.call`` does.
+        """Send a request and return its answer, as ``GuestConnection.call`` does.
 
         Raises:
-            SandboxBusy: as in ``Connection.call``.
+            SandboxBusy: as in ``GuestConnection.call``.
             NodeLost: the node actor ended, which ends its sandboxes too.
             SandboxLost: the sandbox ended, and the node actor confirmed it or did not answer.
         """

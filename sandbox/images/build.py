@@ -105,30 +105,39 @@ def download_wheels(context: Path, report: Report) -> None:
     if not (context / "requirements.txt").exists():
         return
     report("  downloading its Python packages")
-    command = [
-        sys.executable,
-        "-m",
-        "pip",
-        "download",
-        "--quiet",
-        "--disable-pip-version-check",
-        "--no-deps",
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
+    command += [
         "--require-hashes",
+        "--only-binary=:all:",
+        f"--python-version={PYTHON}",
+        "--dest",
+        "wheels",
+        "-r",
+        "requirements.txt",
     ]
-    command += ["--only-binary=:all:", f"--python-version={PYTHON}", "--dest", "wheels", "-r", "requirements.txt"]
     done = subprocess.run(command, cwd=context, capture_output=True, text=True, timeout=DOWNLOAD_TIMEOUT_S, check=False)
     if done.returncode:
         raise BuildFailed(f"the Python packages of the image could not be downloaded: {done.stderr.strip()[-800:]}")
 
 
-def _client() -> Any:
+def engine_client(timeout_s: float) -> Any:
+    """Return a client of this machine's Docker engine, without a request to it. Raises NoEngine if the SDK is missing.
+
+    ``timeout_s`` is the timeout of each request.
+    """
     try:
         import docker
     except ImportError as error:
         raise NoEngine('the Docker SDK is not installed: pip install "turnwise[sandbox]"') from error
+    return docker.APIClient(timeout=timeout_s, **docker.utils.kwargs_from_env())
+
+
+def _client() -> Any:
     try:
-        client = docker.APIClient(timeout=BUILD_TIMEOUT_S, **docker.utils.kwargs_from_env())
+        client = engine_client(BUILD_TIMEOUT_S)
         client.ping()
+    except NoEngine:
+        raise
     except Exception as error:
         raise NoEngine(f"no Docker engine answers ({error}): install docker.io and start dockerd") from error
     return client
@@ -149,7 +158,6 @@ def _label(client: Any, image: str) -> str | None:
 
 def _base(client: Any, report: Report) -> str:
     """Return the base image: an existing one, else one that is pulled, else one that debootstrap makes."""
-    import docker
     import docker.errors
 
     for existing in (STOCK_BASE, OWN_BASE):
@@ -160,7 +168,7 @@ def _base(client: Any, report: Report) -> str:
         return existing
     report(f"pulling {STOCK_BASE}")
     try:
-        docker.APIClient(timeout=PULL_TIMEOUT_S, **docker.utils.kwargs_from_env()).pull(STOCK_BASE)
+        engine_client(PULL_TIMEOUT_S).pull(STOCK_BASE)
     except Exception as error:
         LOG.info("the base image cannot be pulled", exc_info=True, extra={"image": STOCK_BASE})
         report(f"  no registry is reachable ({type(error).__name__})")

@@ -22,7 +22,7 @@ from time import monotonic
 from typing import Any
 
 from ...circuit_breaker import CircuitBreaker
-from ..backends.registry import Backend
+from ..backends.protocol import Backend
 from ..errors import LeaseTimeout, NoEngine, NoImage, NotTrusted, SandboxError, TooLarge, classify
 from ..sandbox import Sandbox
 from ..spec import SandboxSpec

@@ -8,7 +8,7 @@ from enum import StrEnum
 from time import monotonic
 from typing import Any
 
-from ..backends.capabilities import Containment
+from ..backends.protocol import Containment
 from ..errors import FileError, SandboxError
 from ..sandbox import Sandbox
 from ..spec import SandboxSpec

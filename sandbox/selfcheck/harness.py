@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Any, Protocol
 
-from ..backends.registry import Backend
+from ..backends.protocol import Backend
 from ..errors import SandboxError
 from ..sandbox import Sandbox
 from ..spec import SandboxSpec
@@ -34,7 +34,6 @@ class MakeSandbox(Protocol):
 
     async def __call__(self, **changes: Any) -> Sandbox:
         """Return a clean sandbox of ``SPEC`` with these changes, for this case alone. Raises SandboxError."""
-        ...
 
 
 Case = Callable[[MakeSandbox], Awaitable[str]]

@@ -9,7 +9,7 @@ import contextlib
 import socket
 from collections.abc import Awaitable, Callable
 from time import monotonic
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 from ..errors import SandboxBroken, SandboxBusy, SandboxError, SandboxLost, StreamError
 from ..guest.frames import decode_header
@@ -22,50 +22,6 @@ REPORT = b'{"ended": '
 """Start of the report of process 1 (``guest.watch``)."""
 START_SLACK_S = 2.0
 """Time by which a guest agent may have started before the host has its connection; its time to live ends as early."""
-
-
-class Connection(Protocol):
-    """A way to a guest agent: its socket, or a node of the cluster that forwards frames."""
-
-    @property
-    def alive(self) -> bool:
-        """Return whether the connection is usable, as far as known without a request."""
-        ...
-
-    ends_at: float
-    """When the sandbox's time to live ends, as a value of ``time.monotonic()``."""
-
-    async def call(
-        self, header: dict[str, Any], payload: bytes = b"", *, timeout_s: float, max_bytes: int = 0
-    ) -> tuple[Any, bytes]:
-        """Send a request and return its answer, whose payload may have ``max_bytes``.
-
-        The time for which the request waits for another one is taken from ``timeout_s`` of its header.
-
-        Raises:
-            SandboxBusy: another request took all the time of this one.
-            SandboxBroken: the commands of the sandbox broke it.
-            SandboxLost: something outside the sandbox ended it, or it did not answer.
-            NodeLost: the node that holds the sandbox ended or did not answer.
-        """
-        ...
-
-    async def open_stream(self, header: dict[str, Any], channels: int, *, timeout_s: float) -> GuestStream:
-        """Send a request that opens a stream, and return the stream.
-
-        Raises:
-            StreamError: the guest agent could not open it.
-            SandboxLost, NodeLost: as in ``call``.
-        """
-        ...
-
-    def end_streams(self, reason: str) -> None:
-        """Let every call of every stream raise StreamError with ``reason``."""
-        ...
-
-    def close(self, reason: str = "closed") -> None:
-        """Close the connection; later calls raise an error with ``reason``."""
-        ...
 
 
 class GuestConnection(FrameProtocol):
@@ -115,11 +71,14 @@ class GuestConnection(FrameProtocol):
     async def call(
         self, header: dict[str, Any], payload: bytes = b"", *, timeout_s: float, max_bytes: int = 0
     ) -> tuple[Any, bytes]:
-        """Send a request and return its answer.
+        """Send a request and return its answer, whose payload may have ``max_bytes``.
+
+        The time for which the request waits for another one is taken from ``timeout_s`` of its header.
 
         Raises:
-            SandboxBusy: as in ``Connection.call``.
-            SandboxLost: the connection was closed, or breaks during the call. Subclasses set ``lost_error``.
+            SandboxBusy: another request took all the time of this one.
+            SandboxBroken: the commands of the sandbox broke it.
+            SandboxLost: something outside the sandbox ended it, or it did not answer; subclasses set ``lost_error``.
         """
         operation = f"sandbox {self.name}: {header['op']}"
         if self._lock.locked():
@@ -165,7 +124,12 @@ class GuestConnection(FrameProtocol):
             self._lock.release()
 
     async def open_stream(self, header: dict[str, Any], channels: int, *, timeout_s: float) -> GuestStream:
-        """Open a stream as ``Connection.open_stream`` does."""
+        """Send a request that opens a stream of some output ``channels``, and return the stream.
+
+        Raises:
+            StreamError: the guest agent could not open it.
+            SandboxLost: as in ``call``.
+        """
         self._stream_number += 1
         stream = self._streams[self._stream_number] = GuestStream(self, self._stream_number, channels)
         try:
@@ -181,7 +145,7 @@ class GuestConnection(FrameProtocol):
         return stream
 
     def end_streams(self, reason: str) -> None:
-        """End every stream as ``Connection.end_streams`` does."""
+        """Let every call of every stream raise StreamError with ``reason``."""
         for stream in list(self._streams.values()):
             stream.fail(StreamError(reason))
         self._streams.clear()

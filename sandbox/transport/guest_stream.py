@@ -17,19 +17,15 @@ class Carrier(Protocol):
     @property
     def name(self) -> str:
         """Return the name of the sandbox."""
-        ...
 
     async def send(self, header: dict[str, Any], payload: bytes = b"") -> None:
         """Send one frame. Raises EOFError."""
-        ...
 
     def write(self, header: dict[str, Any], payload: bytes = b"") -> None:
         """Queue one frame. Raises EOFError."""
-        ...
 
     def forget(self, number: int) -> None:
         """Drop further frames of a stream."""
-        ...
 
 
 class GuestStream:

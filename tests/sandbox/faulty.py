@@ -3,8 +3,8 @@
 import asyncio
 import random
 
-from turnwise.sandbox.backends.listing import SandboxInfo
-from turnwise.sandbox.backends.registry import Backend
+from turnwise.sandbox.backends.ownership import SandboxInfo
+from turnwise.sandbox.backends.protocol import Backend
 from turnwise.sandbox.errors import SandboxError, SandboxLost, StartFailed
 from turnwise.sandbox.sandbox import Sandbox
 from turnwise.sandbox.spec import SandboxSpec

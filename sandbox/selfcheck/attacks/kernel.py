@@ -6,7 +6,7 @@ resource.
 
 import asyncio
 
-from ...backends.capabilities import Containment
+from ...backends.protocol import Containment
 from ...errors import FileError
 from ..attack import Attack, AttackContext
 from ..harness import expect, python, sh

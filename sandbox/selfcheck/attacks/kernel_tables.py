@@ -1,6 +1,6 @@
 """Attacks on memory and tables of the kernel that have one limit for the whole machine, and no limit per sandbox."""
 
-from ...backends.capabilities import Containment
+from ...backends.protocol import Containment
 from ..attack import Attack, AttackContext
 from ..harness import expect, python
 

@@ -10,7 +10,7 @@ import socket
 import struct
 from collections.abc import Iterator
 
-from ...backends.capabilities import Containment
+from ...backends.protocol import Containment
 from ..attack import Attack, AttackContext
 from ..harness import WALK_TIMEOUT_S, expect, python, sh
 

@@ -1,6 +1,6 @@
 """Attacks on the guest agent, and attempts to gain rights that the sandbox user must not have."""
 
-from ...backends.capabilities import Containment
+from ...backends.protocol import Containment
 from ..attack import Attack, AttackContext
 from ..harness import WALK_TIMEOUT_S, expect, python, sh
 

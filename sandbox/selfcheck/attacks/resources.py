@@ -1,6 +1,6 @@
 """Attacks that exhaust resources that a sandbox shares with the machine: processes, memory, disk, output, cpu."""
 
-from ...backends.capabilities import Containment
+from ...backends.protocol import Containment
 from ...spec import SHM_MIB
 from ..attack import Attack, AttackContext
 from ..harness import expect, python, sh

@@ -7,7 +7,7 @@ successful attacks are reported as ``not contained``. The leak cases of the conf
 from collections.abc import Callable, Collection
 from typing import Any
 
-from ...backends.registry import Backend
+from ...backends.protocol import Backend
 from ...sandbox import Sandbox
 from ..attack import Attack, AttackContext, AttackResult, run_attack
 from ..conformance.reset import RESETS

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Mapping
 
-from ...backends.registry import Backend
+from ...backends.protocol import Backend
 from ..harness import Case, CaseResult, SandboxFixture, run_case
 from .commands import COMMANDS
 from .files import FILES

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import docker
 import pytest
-from turnwise.sandbox.backends.listing import describe
-from turnwise.sandbox.backends.ownership import EXPIRES, HOST, PID, RUN, labels
+from turnwise.sandbox.backends.ownership import EXPIRES, HOST, PID, RUN, describe, labels
 from turnwise.tests.console.forked_commands import Ended, ForkedCommands
 
 pytestmark = pytest.mark.docker

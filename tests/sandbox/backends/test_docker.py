@@ -16,8 +16,18 @@ import docker.errors
 import pytest
 from turnwise.sandbox.backends.container import CAPABILITIES
 from turnwise.sandbox.backends.docker import DockerBackend, describe_container
-from turnwise.sandbox.backends.listing import SandboxInfo
-from turnwise.sandbox.backends.ownership import EXPIRES, HOST, LABEL, PID, RUN, STARTED, UID, labels, this_host
+from turnwise.sandbox.backends.ownership import (
+    EXPIRES,
+    HOST,
+    LABEL,
+    PID,
+    RUN,
+    STARTED,
+    UID,
+    SandboxInfo,
+    labels,
+    this_host,
+)
 from turnwise.sandbox.backends.registry import make_backend
 from turnwise.sandbox.backends.seccomp import profile
 from turnwise.sandbox.errors import NoEngine, NotTrusted, SandboxLost, StartFailed

@@ -13,7 +13,8 @@ import docker
 import pytest
 from turnwise.sandbox.backends.docker import DockerBackend
 from turnwise.sandbox.backends.ownership import LABEL
-from turnwise.sandbox.backends.registry import UnknownBackend, make_backend
+from turnwise.sandbox.backends.protocol import UnknownBackend
+from turnwise.sandbox.backends.registry import make_backend
 from turnwise.sandbox.errors import NoImage, StartFailed
 from turnwise.sandbox.spec import SandboxSpec
 

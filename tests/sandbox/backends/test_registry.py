@@ -9,10 +9,10 @@ import pytest
 from pydantic import ValidationError
 from turnwise.sandbox import SandboxError, SandboxSpec
 from turnwise.sandbox.backends.docker import DockerOptions
+from turnwise.sandbox.backends.protocol import UnknownBackend
 from turnwise.sandbox.backends.registry import (
     GROUP,
     SHIPPED,
-    UnknownBackend,
     all_prerequisites,
     backend_class,
     make_backend,

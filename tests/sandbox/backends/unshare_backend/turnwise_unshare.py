@@ -15,9 +15,8 @@ from uuid import uuid4
 
 from pydantic import BaseModel, ConfigDict
 from turnwise.sandbox import SandboxSpec
-from turnwise.sandbox.backends.capabilities import Capabilities
-from turnwise.sandbox.backends.listing import SandboxInfo, describe
-from turnwise.sandbox.backends.prerequisites import Prerequisite
+from turnwise.sandbox.backends.ownership import SandboxInfo, describe
+from turnwise.sandbox.backends.protocol import Capabilities, Prerequisite
 from turnwise.sandbox.errors import NoEngine, NoImage, NotTrusted, StartFailed
 from turnwise.sandbox.guest.frames import TOKEN_VARIABLE
 from turnwise.sandbox.sandbox import Sandbox

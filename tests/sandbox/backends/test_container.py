@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 
 import pytest
-from turnwise.sandbox.backends.socket_memory import _warn, limit_socket_memory
+from turnwise.sandbox.backends.container import _warn, limit_socket_memory
 
 
 def test_a_process_of_another_container_is_left_alone_and_reported_once(caplog: pytest.LogCaptureFixture) -> None:

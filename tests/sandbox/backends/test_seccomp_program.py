@@ -6,10 +6,9 @@ import subprocess
 import sys
 
 import pytest
-from turnwise.sandbox.backends import bpf
-from turnwise.sandbox.backends.bpf import compile_profile
+from turnwise.sandbox.backends import seccomp
 from turnwise.sandbox.backends.bubblewrap import BubblewrapBackend
-from turnwise.sandbox.backends.seccomp import profile
+from turnwise.sandbox.backends.seccomp import compile_profile, profile
 from turnwise.sandbox.errors import NoEngine
 
 FILTERED = """
@@ -51,7 +50,7 @@ def test_the_program_has_whole_instructions_and_ignores_unknown_calls() -> None:
 
 
 def test_a_missing_library_is_reported_with_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bpf, "LIBRARY", "libseccomp.so.0")
+    monkeypatch.setattr(seccomp, "LIBRARY", "libseccomp.so.0")
     compile_profile.cache_clear()
     missing = {one.name: one.detail for one in BubblewrapBackend.prerequisites() if not one.found}
     assert missing == {"libseccomp": "apt-get install libseccomp2"}
