@@ -1,4 +1,7 @@
-"""Tokens for stored demonstrations: the episodes of an expert are stored as texts and encoded when a run loads them."""
+"""Tokens for stored demonstrations: the episodes of an expert are stored as texts and encoded when a run loads them.
+
+``with_messages`` encodes an episode that was played without tokens, such as an oracle's.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -9,10 +12,42 @@ from ..envs.runner.observations import instructions
 from ..envs.runner.once import call_once
 from ..envs.tasks import env_key
 from ..errors import TurnwiseError
-from ..records import Group, ScoredGroup, Trajectory
-from .tokens.external import context_tokens, with_messages
+from ..records import Group, Message, ScoredGroup, Source, Step, Trajectory
+from .tokens.conversation import Conversation
 from .tokens.renderer import Renderer
 from .tokens.renderers import load_renderer
+
+
+def with_messages(trajectory: Trajectory, renderer: Renderer, system: str) -> Trajectory:
+    """Return an expert's trajectory with the messages of its turns, encoded here; a pure function of its arguments.
+
+    Every action becomes a message of source ``expert``, closed by the end-of-turn token, with mask 0. The steps need
+    the texts of their observations.
+
+    Args:
+        system: the system message: prompt prefix and instructions of the environment.
+
+    Raises:
+        ValueError: the policy sampled tokens of this trajectory, or an observation contains images.
+    """
+    if any(any(message.mask) for message in trajectory.messages):
+        raise ValueError(f"the policy sampled tokens of trajectory {trajectory.id}: they are never encoded again")
+    conversation = Conversation(renderer, system)
+    messages: list[Message] = []
+    steps: list[Step] = []
+    for step in trajectory.steps:
+        messages.append(conversation.observe(step.observation, step.images))
+        messages.append(conversation.append_external(step.action, Source.EXPERT))
+        steps.append(replace(step, message=messages[-1].index))
+    return replace(trajectory, source=Source.EXPERT, steps=tuple(steps), messages=tuple(messages))
+
+
+def context_tokens(trajectory: Trajectory) -> int:
+    """Return the tokens of the longest root-to-leaf path of a trajectory's messages; 0 without messages."""
+    totals: dict[int | None, int] = {None: 0}
+    for message in trajectory.messages:
+        totals[message.index] = totals[message.parent] + len(message.tokens)
+    return max(totals.values())
 
 
 class DemonstrationEncoder:
@@ -51,7 +86,7 @@ class DemonstrationEncoder:
         return load_renderer(self._tokenizer)
 
     def _system(self, group: Group) -> str:
-        """Return the system message of a group's episodes, as ``policy_player`` joins it."""
+        """Return the system message of a group's episodes, as ``PolicyContext`` joins it."""
         key = env_key(group.task)
         if key not in self._instructions:
             self._instructions[key] = call_once(group.task.env_id, group.task.options, "instructions", instructions)

@@ -2,15 +2,16 @@
 
 A hub id is resolved by ``huggingface_hub``: from its cache where the cache has the model (``HF_HOME``,
 ``HF_HUB_CACHE``), else by a download, which ``HF_HUB_OFFLINE=1`` forbids. Only weights in safetensors are taken:
-nothing is unpickled.
+nothing is unpickled. A LoRA adapter is a folder in PEFT's format, which names the folder of the model that it adapts.
 """
 
 import re
 from pathlib import Path
+from typing import Any
 
 from ..errors import TurnwiseError
 from ..process.start import absolute
-from .weights.adapter_folder import base_model, is_adapter
+from ..user_files import read_json_object
 
 HUB_ID = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
 """An organization and a name."""
@@ -19,6 +20,40 @@ OTHER_FILES = ["*/*", "consolidated*"]
 """Files of other formats, in folders and with the names that publishers use."""
 SLOWEST_BYTES_PER_S = 100 << 20
 """Speed of the slowest storage from which a model is to load in time: an allowance for network file systems."""
+
+ADAPTER_CONFIG = "adapter_config.json"
+ADAPTER_WEIGHTS = "adapter_model.safetensors"
+
+
+def is_adapter(folder: Path) -> bool:
+    """Return whether a folder holds an adapter instead of all weights of a model."""
+    return (folder / ADAPTER_CONFIG).is_file()
+
+
+def adapter_settings(folder: Path) -> dict[str, Any]:
+    """Return the settings of an adapter by PEFT's names, such as ``r`` and ``lora_alpha``.
+
+    Raises:
+        TurnwiseError: they cannot be read.
+    """
+    return read_json_object(folder / ADAPTER_CONFIG)
+
+
+def base_model(folder: Path) -> Path:
+    """Return the folder of the weights that an adapter adapts; ``folder`` itself if it holds no adapter.
+
+    Raises:
+        TurnwiseError: the adapter names no model folder.
+    """
+    if not is_adapter(folder):
+        return folder
+    base = Path(str(adapter_settings(folder).get("base_model_name_or_path")))
+    if not (base / "config.json").is_file():
+        raise TurnwiseError(
+            f"the adapter `{folder}` needs its base model `{base}`, which is no longer there: put it back, or set "
+            f"`base_model_name_or_path` in `{ADAPTER_CONFIG}` to the folder that it was moved to"
+        )
+    return base
 
 
 def loading_allowance_s(folder: Path) -> float:

@@ -50,7 +50,7 @@ def engine(folder: Path, options: argparse.Namespace) -> Iterator[Callable[[list
     from turnwise.agents.engine.config import EngineConfig, engine_arguments
     from turnwise.agents.engine.core import Core
     from turnwise.agents.engine.request import Request, Sampling
-    from turnwise.agents.weights.adapter_folder import base_model, is_adapter
+    from turnwise.agents.model_folder import base_model, is_adapter
 
     adapter = folder if is_adapter(folder) else None
     arguments = engine_arguments(EngineConfig(dtype=options.dtype), str(base_model(folder)), 1024)

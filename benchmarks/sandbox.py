@@ -21,8 +21,7 @@ import docker
 from turnwise.sandbox import SandboxSpec
 from turnwise.sandbox.backends.docker import DockerBackend
 from turnwise.sandbox.cluster.client import ClusterProvider
-from turnwise.sandbox.cluster.settings import SandboxSettings
-from turnwise.sandbox.cluster.supervisor import NodeSupervisor
+from turnwise.sandbox.cluster.node import NodeSupervisor, SandboxSettings
 from turnwise.sandbox.images.reference import image_reference
 from turnwise.sandbox.pool.pool import Pool
 from turnwise.sandbox.provider import InProcessProvider

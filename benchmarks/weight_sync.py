@@ -77,8 +77,7 @@ class TimedCore:
 async def measure(engine: TimedCore, network: Any, name: str, rounds: int) -> dict[str, float]:
     """Update the weights ``rounds`` times by one transport, and return the medians."""
     import torch
-    from turnwise.agents.weights.base import Link
-    from turnwise.agents.weights.registry import transport
+    from turnwise.agents.weights.base import Link, transport
     from turnwise.agents.weights.source import ParameterSource
 
     source = ParameterSource(network.named_parameters())

@@ -18,8 +18,7 @@ from ..errors import TurnwiseError
 from ..sandbox.backends.protocol import Prerequisite
 from ..sandbox.backends.registry import AUTO, PREFERRED, backend_class
 from ..sandbox.cluster.client import ClusterProvider
-from ..sandbox.cluster.settings import SandboxSettings
-from ..sandbox.cluster.supervisor import NodeSupervisor, alive_nodes
+from ..sandbox.cluster.node import NodeSupervisor, SandboxSettings, alive_nodes
 from ..sandbox.errors import OUTCOMES, LeaseTimeout, SandboxBroken, SandboxError
 from ..sandbox.provider import InProcessProvider, LeaseProvider, open_at_first_lease, set_provider
 from .base import TurnEnv

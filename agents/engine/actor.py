@@ -22,9 +22,9 @@ from typing import Any, NoReturn
 
 from ...errors import TurnwiseError
 from ...logs import LogFolder
+from ..model_folder import adapter_settings, base_model, is_adapter
 from ..placement import OFF_SANDBOX_NODES, own_node
 from ..profiling import ProfiledActor
-from ..weights.adapter_folder import adapter_settings, base_model, is_adapter
 from .config import DEFAULT_MAX_MODEL_LEN, EngineConfig, engine_arguments
 from .core import Core
 from .request import Completion, Request, failed_completion

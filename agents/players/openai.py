@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from ...records import Message
 from ..errors import ContextOutgrown, HorizonReached
@@ -11,40 +11,27 @@ from .chat_api.client import ChatApi
 from .policy import refuse_images
 
 
-class ChatServer:
-    """An OpenAI-compatible server as a policy. All its players share one client.
+def chat_server(url: str, temperature: float, timeout_s: float, api_key_env: str = "") -> ChatApi:
+    """Return an OpenAI-compatible server as a policy, whose players share it; close it in the event loop of its use.
 
-    The numbers of requests and connections are unbounded here: the caller bounds the number of episodes. An instance
-    belongs to the event loop that first uses it; ``close`` it there.
+    The numbers of requests and connections are unbounded here: the caller bounds the number of episodes.
+
+    Args:
+        url: that of ``ChatApi``, and optionally ``#`` and the model's name.
+        timeout_s: per turn.
+
+    Raises:
+        TurnwiseError: the server cannot be used; see ``ChatApi``.
     """
-
-    def __init__(self, url: str, temperature: float, timeout_s: float, api_key_env: str = "") -> None:
-        """``url`` is that of ``ChatApi``, and optionally ``#`` and the model's name; ``timeout_s`` is per turn.
-
-        Raises:
-            TurnwiseError: the server cannot be used; see ``ChatApi``.
-        """
-        base, _, model = url.partition("#")
-        self._options: dict[str, object] = {"temperature": temperature, **({"model": model} if model else {})}
-        self._api = ChatApi(base, "the policy", timeout_s, api_key_env)
-
-    async def complete(self, messages: Sequence[Mapping[str, str]]) -> str:
-        """Return the server's next message.
-
-        Raises:
-            ContextOutgrown, PolicyFailed, EngineFailed: there is none, for the reason in the message.
-        """
-        return await self._api.text(messages, **self._options)
-
-    async def close(self) -> None:
-        """Close the connections."""
-        await self._api.close()
+    base, _, model = url.partition("#")
+    options = {"temperature": temperature, **({"model": model} if model else {})}
+    return ChatApi(base, "the policy", timeout_s, api_key_env, options=options)
 
 
 class ChatPlayer:
     """One episode of the model behind a server. It is not trainable: the server returns text without token ids."""
 
-    def __init__(self, server: ChatServer, system: str) -> None:
+    def __init__(self, server: ChatApi, system: str) -> None:
         self._server = server
         self._messages = [{"role": "system", "content": system}] if system else []
 
@@ -60,7 +47,7 @@ class ChatPlayer:
         refuse_images(images)
         self._messages.append({"role": "user", "content": observation})
         try:
-            text = await self._server.complete(self._messages)
+            text = await self._server.text(self._messages)
         except ContextOutgrown as error:
             raise HorizonReached(f"the limit on context was reached: {error}") from error
         self._messages.append({"role": "assistant", "content": text})

@@ -3,35 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
-from ...records import Group, Horizon, Message, Source, Trajectory
+from ...records import Message, Source
 from ..errors import HorizonReached, ImagesUnsupported, too_long
-from ..rollout.player import PastTurn, PlayerTurn
-from ..tokens.conversation import Conversation
-
-if TYPE_CHECKING:
-    from ...envs.runner.env_thread import EnvThread
-    from ..engine.client import PolicyClient
-    from ..tokens.renderer import Renderer
-
-
-def policy_player(
-    client: PolicyClient,
-    renderer: Renderer,
-    env_thread: EnvThread,
-    group: Group,
-    trajectory: Trajectory,
-    turn_timeout_s: float,
-) -> PolicyPlayer:
-    """Create the player of one episode."""
-    return PolicyPlayer(client, begin(renderer, env_thread, group), group.horizon, trajectory.id, turn_timeout_s)
-
-
-def begin(renderer: Renderer, env_thread: EnvThread, group: Group) -> Conversation:
-    """Begin a conversation whose system message joins the prompt prefix and the environment's instructions."""
-    system = "\n\n".join(part for part in (group.prompt_prefix, env_thread.instructions) if part)
-    return Conversation(renderer, system)
+from ..rollout.player import PastTurn, PlayerTurn, PolicyContext
 
 
 def refuse_images(images: Sequence[bytes]) -> None:
@@ -54,14 +30,10 @@ class PolicyPlayer:
     answers_per_turn: ClassVar[int] = 1
     """Calls of the engine per turn."""
 
-    def __init__(
-        self, client: PolicyClient, conversation: Conversation, horizon: Horizon, session: str, turn_timeout_s: float
-    ) -> None:
-        self._client = client
-        self._conversation = conversation
-        self._horizon = horizon
-        self._session = session
-        self._turn_timeout_s = turn_timeout_s
+    def __init__(self, context: PolicyContext) -> None:
+        self._client, self._session = context.client, context.session
+        self._conversation, self._horizon = context.conversation, context.horizon
+        self._turn_timeout_s = context.turn_timeout_s
         self._sampled_tokens = 0
 
     async def act(self, observation: str, images: Sequence[bytes]) -> PlayerTurn:

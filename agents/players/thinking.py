@@ -8,35 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from time import monotonic
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
-from ...records import Group, Horizon, Message, Trajectory
-from ..rollout.player import PlayerTurn
-from .policy import PolicyPlayer, begin, refuse_images
-
-if TYPE_CHECKING:
-    from ...envs.runner.env_thread import EnvThread
-    from ..engine.client import PolicyClient
-    from ..tokens.conversation import Conversation
-    from ..tokens.renderer import Renderer
-
-
-def thinking_player(
-    client: PolicyClient,
-    renderer: Renderer,
-    env_thread: EnvThread,
-    group: Group,
-    trajectory: Trajectory,
-    turn_timeout_s: float,
-    *,
-    max_thought_tokens: int,
-    request: str,
-) -> ThinkingPlayer:
-    """Create the player of one episode."""
-    conversation = begin(renderer, env_thread, group)
-    return ThinkingPlayer(
-        client, conversation, group.horizon, trajectory.id, turn_timeout_s, max_thought_tokens, request
-    )
+from ...records import Message
+from ..rollout.player import PlayerTurn, PolicyContext
+from .policy import PolicyPlayer, refuse_images
 
 
 class ThinkingPlayer(PolicyPlayer):
@@ -44,17 +20,8 @@ class ThinkingPlayer(PolicyPlayer):
 
     answers_per_turn: ClassVar[int] = 2
 
-    def __init__(
-        self,
-        client: PolicyClient,
-        conversation: Conversation,
-        horizon: Horizon,
-        session: str,
-        turn_timeout_s: float,
-        max_thought_tokens: int,
-        request: str,
-    ) -> None:
-        super().__init__(client, conversation, horizon, session, turn_timeout_s)
+    def __init__(self, context: PolicyContext, max_thought_tokens: int, request: str) -> None:
+        super().__init__(context)
         self._max_thought_tokens = max_thought_tokens
         self._request = request
 

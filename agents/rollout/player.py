@@ -4,9 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
-from ...records import Message
+from ...records import Group, Horizon, Message, Trajectory
+from ..tokens.conversation import Conversation
+
+if TYPE_CHECKING:
+    from ...envs.runner.env_thread import EnvThread
+    from ..engine.client import PolicyClient
+    from ..tokens.renderer import Renderer
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyContext:
+    """The parts with which a player of the policy samples one episode."""
+
+    client: PolicyClient
+    conversation: Conversation
+    horizon: Horizon
+    session: str
+    """The session of ``client``: the id of the trajectory."""
+    turn_timeout_s: float
+
+    @classmethod
+    def of(
+        cls,
+        client: PolicyClient,
+        renderer: Renderer,
+        env_thread: EnvThread,
+        group: Group,
+        trajectory: Trajectory,
+        turn_timeout_s: float,
+    ) -> Self:
+        """Return the parts for an episode whose system message joins the prompt prefix and the instructions."""
+        system = "\n\n".join(part for part in (group.prompt_prefix, env_thread.instructions) if part)
+        return cls(client, Conversation(renderer, system), group.horizon, trajectory.id, turn_timeout_s)
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,16 +28,14 @@ from ..engine.client import PolicyClient
 from ..engine.request import Sampling
 from ..profiling import ProfiledActor
 from ..store_actor import nearest_writer, send_to
-from ..tokens.renderer import Renderer
 from ..tokens.renderers import load_renderer
 from .assignment import Assignment
 from .group_runner import GroupRunner
-from .player import Player
+from .player import Player, PolicyContext
 from .timeouts import Timeouts
 
-PolicyPlayerFactory = Callable[[PolicyClient, Renderer, EnvThread, Group, Trajectory, float], Player]
-"""Creates the player of one episode; the last argument is the timeout of a turn in seconds. It must be a top-level
-function or a ``partial`` of one, because Ray pickles it."""
+PolicyPlayerFactory = Callable[[PolicyContext], Player]
+"""Creates the player of one episode. It must be a top-level class or a ``partial`` of one, because Ray pickles it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +137,6 @@ class RolloutWorker(ProfiledActor):
 
     def _player(self, env_thread: EnvThread, group: Group, trajectory: Trajectory) -> Player:
         assert self._engine_client is not None  # noqa: S101
-        return self._spec.create_player(
-            self._engine_client, self._renderer, env_thread, group, trajectory, self._spec.timeouts.turn_s
-        )
+        spec, client = self._spec, self._engine_client
+        context = PolicyContext.of(client, self._renderer, env_thread, group, trajectory, spec.timeouts.turn_s)
+        return spec.create_player(context)

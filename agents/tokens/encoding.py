@@ -15,7 +15,7 @@ from typing import Any
 
 from ...user_files import read_json_object
 from ..errors import UnusableChat
-from ..weights.adapter_folder import base_model
+from ..model_folder import base_model
 
 GENERIC_CLASSES = frozenset({"PreTrainedTokenizerFast", "TokenizersBackend"})
 """Tokenizer classes of Hugging Face whose behavior ``tokenizer.json`` defines completely."""

@@ -1,4 +1,7 @@
-"""The protocols of a weight transport: the learner's side, the engine's side, and the class that makes both.
+"""The protocols of a weight transport, and the transports by name: they are imported when a run uses them.
+
+A transport has the learner's side, the engine's side, and a class that makes both. A package registers the class by an
+entry point of the group ``turnwise.weight_transports``, under the name of the transport.
 
 A transfer to one engine has these steps:
 
@@ -9,16 +12,28 @@ A transfer to one engine has these steps:
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from ...errors import TurnwiseError
+from ...errors import TurnwiseError, suggestion
 
 if TYPE_CHECKING:
     import torch
 
     from .source import ParameterSource
+
+GROUP = "turnwise.weight_transports"
+AUTO = "auto"
+SHIPPED = {
+    "collective": "turnwise.agents.weights.collective:CollectiveTransport",
+    "ipc": "turnwise.agents.weights.ipc:IpcTransport",
+    "shm": "turnwise.agents.weights.shm:ShmTransport",
+}
+"""The entry points of ``pyproject.toml``, for a source tree whose installation is older."""
 
 
 class EngineLost(TurnwiseError):
@@ -100,3 +115,38 @@ class WeightTransport(Protocol):
             worker: its number in the engine, from 0.
             device: where its parameters are.
         """
+
+
+@functools.cache
+def registered() -> dict[str, str]:
+    """Return the import path of each registered transport, by name."""
+    found = {one.name: one.value for one in entry_points(group=GROUP)}
+    return dict(sorted((found | SHIPPED).items()))
+
+
+def check_name(name: str) -> str:
+    """Return ``name``, which is a transport's or ``auto``.
+
+    Raises:
+        ValueError: no transport has this name.
+    """
+    known = [AUTO, *registered()]
+    if name not in known:
+        raise ValueError(f"no weight transport is called `{name}`{suggestion(name, known)}")
+    return name
+
+
+def transport(name: str) -> WeightTransport:
+    """Return a transport by its name.
+
+    Raises:
+        TurnwiseError: no transport has this name, or its package cannot be imported.
+    """
+    known = registered()
+    if name not in known:
+        raise TurnwiseError(f"no weight transport is called `{name}`{suggestion(name, list(known))}")
+    module, _, attribute = known[name].partition(":")
+    try:
+        return cast(WeightTransport, getattr(import_module(module), attribute)())
+    except (ImportError, AttributeError) as error:
+        raise TurnwiseError(f"the weight transport `{name}` is registered as `{known[name]}`: {error}") from error

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from safetensors import safe_open
 
-from .adapter_folder import ADAPTER_WEIGHTS, adapter_settings, base_model
+from ..model_folder import ADAPTER_WEIGHTS, adapter_settings, base_model
 
 ADAPTER_ID = 1
 PREFIX = "base_model.model."

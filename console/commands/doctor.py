@@ -160,9 +160,8 @@ def _state(part: Part) -> str:
 
 def _model(model: str) -> Part:
     """Check whether turnwise can train a model, by its folder or hub id."""
-    from ...agents.model_folder import model_folder
+    from ...agents.model_folder import base_model, model_folder
     from ...agents.tokens.renderers import load_renderer
-    from ...agents.weights.adapter_folder import base_model
     from ...errors import TurnwiseError
     from ...trainer.config.schema import RunConfig
     from ...trainer.config.sections import EnvironmentConfig

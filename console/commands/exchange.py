@@ -217,7 +217,7 @@ def _system_prompts() -> Callable[[Group], str]:
 
 def _encoder(folder: Path) -> Callable[[Group, Trajectory], Trajectory]:
     """Return a function that adds the messages of an expert's turns. Raises CannotExchange."""
-    from ...agents.tokens.external import with_messages
+    from ...agents.demonstrations import with_messages
     from ...agents.tokens.renderers import load_renderer
 
     try:

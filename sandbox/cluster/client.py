@@ -17,8 +17,7 @@ from ..loop_thread import LoopThread
 from ..spec import SandboxSpec
 from .lease_server import NodeEndpoint
 from .leased_connection import NODE_GRACE_S, LeasedConnection, request_lease
-from .node import actor_name
-from .supervisor import NODE_CALL_TIMEOUT_S, NODE_POLL_INTERVAL_S, alive_nodes
+from .node import NODE_CALL_TIMEOUT_S, NODE_POLL_INTERVAL_S, actor_name, alive_nodes
 
 NODE_WAIT_MAX_S = 5.0
 """Maximum wait of a request at one node, before all nodes are tried again."""

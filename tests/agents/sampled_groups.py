@@ -6,10 +6,11 @@ from random import Random
 from typing import Any
 
 from turnwise.agents.engine.request import Completion
-from turnwise.agents.players.policy import policy_player
+from turnwise.agents.players.policy import PolicyPlayer
 from turnwise.agents.rollout.assignment import Assignment
 from turnwise.agents.rollout.control import Branch, Controller, Decision, GroupView
 from turnwise.agents.rollout.group_runner import GroupRunner, PlayerFactory
+from turnwise.agents.rollout.player import PolicyContext
 from turnwise.agents.rollout.timeouts import Timeouts
 from turnwise.agents.rollout.worker import PolicyPlayerFactory
 from turnwise.agents.tokens.renderer import Renderer
@@ -43,11 +44,11 @@ class Sampler:
         return sum(len(tokens) for turns in self.requests.values() for _, tokens in turns)
 
 
-def sampled_by(client: Any, chat: Renderer, create: PolicyPlayerFactory = policy_player) -> PlayerFactory:
+def sampled_by(client: Any, chat: Renderer, create: PolicyPlayerFactory = PolicyPlayer) -> PlayerFactory:
     """Return a factory of policy players whose tokens ``client`` samples."""
 
     def player(owner: EnvThread, group: Group, trajectory: Trajectory) -> Any:
-        return create(client, chat, owner, group, trajectory, 5.0)
+        return create(PolicyContext.of(client, chat, owner, group, trajectory, 5.0))
 
     return player
 

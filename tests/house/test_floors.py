@@ -64,7 +64,7 @@ INNER_FLOORS = {
         {"evaluation"},
         {"run"},
     ],
-    "agents": [{"tokens", "weights", "errors"}, {"engine"}, {"rollout"}, {"players"}],
+    "agents": [{"model_folder", "errors"}, {"tokens", "weights"}, {"engine"}, {"rollout"}, {"players"}],
     "sandbox": [
         {"spec", "errors"},
         {"sandbox", "transport"},

@@ -15,8 +15,8 @@ from typing import Any, Self
 from ...agents.engine.actor import start_engine
 from ...agents.model_folder import loading_allowance_s
 from ...agents.placement import lost_actor, nodes_of_actors, on_node
-from ...agents.players.policy import policy_player
-from ...agents.players.thinking import thinking_player
+from ...agents.players.policy import PolicyPlayer
+from ...agents.players.thinking import ThinkingPlayer
 from ...agents.rollout.worker import PolicyPlayerFactory, RolloutWorker, WorkerSpec
 from ...agents.store_actor import StoreActor, nearest_writer, send_to
 from ...envs.sandboxes import (
@@ -225,8 +225,8 @@ def worker_nodes(config: RunConfig) -> list[str]:
 def player_factory(rollout: RolloutConfig) -> PolicyPlayerFactory:
     """Return the factory of the policy's players: with thoughts, if the configuration allows tokens for them."""
     if not rollout.max_thought_tokens:
-        return policy_player
-    return partial(thinking_player, max_thought_tokens=rollout.max_thought_tokens, request=rollout.action_request)
+        return PolicyPlayer
+    return partial(ThinkingPlayer, max_thought_tokens=rollout.max_thought_tokens, request=rollout.action_request)
 
 
 def fitting_workers(config: RunConfig, memories_mib: Sequence[int], nodes: Sequence[str]) -> list[str]:

@@ -2,8 +2,7 @@
 
 from collections.abc import Set
 
-from ...agents.weights.base import Link
-from ...agents.weights.registry import AUTO
+from ...agents.weights.base import AUTO, Link
 from ...errors import TurnwiseError
 from ..config.schema import RunConfig
 

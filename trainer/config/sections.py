@@ -9,7 +9,7 @@ from ...agents.engine.config import MAX_LORA_RANK
 from ...agents.engine.limits import CPU_HEAD_SIZES
 from ...agents.model_folder import model_folder
 from ...agents.rollout.timeouts import Timeouts
-from ...agents.weights.registry import check_name
+from ...agents.weights.base import check_name
 
 HELD_OUT_SEED = 1_000_003
 """The first held-out task's number: the same tasks for every policy and every run."""

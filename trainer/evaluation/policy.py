@@ -15,12 +15,12 @@ from typing import Any, Self
 from pydantic import ValidationError
 
 from ...agents.engine.config import EngineConfig
-from ...agents.model_folder import is_hub_id, model_folder
+from ...agents.model_folder import base_model, is_adapter, is_hub_id, model_folder
 from ...agents.players.baselines import OraclePlayer, RandomPlayer
-from ...agents.players.openai import ChatPlayer, ChatServer
+from ...agents.players.chat_api.client import ChatApi
+from ...agents.players.openai import ChatPlayer, chat_server
 from ...agents.rollout.player import Player
 from ...agents.rollout.timeouts import Timeouts
-from ...agents.weights.adapter_folder import base_model, is_adapter
 from ...envs.runner.env_thread import EnvThread
 from ...envs.sandboxes import sandbox_settings
 from ...errors import TurnwiseError
@@ -209,16 +209,16 @@ class Policy:
         """The source of its episodes."""
         return Source.EXPERT if self.name == "oracle" else Source.POLICY
 
-    def server(self, temperature: float, timeout_s: float) -> ChatServer | None:
+    def server(self, temperature: float, timeout_s: float) -> ChatApi | None:
         """Return the server of the policy, to be closed by the caller; None if it has none.
 
         Raises:
             TurnwiseError: the server cannot be used.
         """
-        return ChatServer(self.name, temperature, timeout_s, self.api_key_env) if "://" in self.name else None
+        return chat_server(self.name, temperature, timeout_s, self.api_key_env) if "://" in self.name else None
 
     def token_free_player(
-        self, server: ChatServer | None, timeouts: Timeouts, env_thread: EnvThread, group: Group, trajectory: Trajectory
+        self, server: ChatApi | None, timeouts: Timeouts, env_thread: EnvThread, group: Group, trajectory: Trajectory
     ) -> Player:
         """Create the player of one episode, for a policy without an engine."""
         if server is not None:

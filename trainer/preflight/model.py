@@ -10,11 +10,11 @@ from typing import Any
 
 from ...agents.engine.limits import refuse_unservable
 from ...agents.errors import UnusableChat
+from ...agents.model_folder import ADAPTER_CONFIG, ADAPTER_WEIGHTS, base_model, is_adapter
 from ...agents.tokens.conversation import Conversation
 from ...agents.tokens.encoding import Encoder, load_tokenizer, read_json
 from ...agents.tokens.renderer import Renderer
 from ...agents.tokens.renderers import load_renderer
-from ...agents.weights.adapter_folder import ADAPTER_CONFIG, ADAPTER_WEIGHTS, base_model, is_adapter
 from ...errors import TurnwiseError
 from ...process.start import absolute
 from ...records import Source

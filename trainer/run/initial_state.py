@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ...agents.model_folder import is_adapter
 from ...agents.tiny_model import new_model
-from ...agents.weights.adapter_folder import is_adapter
 from ...errors import TurnwiseError
 from ...store import queries
 from ...store.database import Database

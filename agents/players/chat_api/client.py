@@ -1,4 +1,7 @@
-"""One server with an OpenAI-compatible chat API: requests, repetitions, and errors by their cause."""
+"""One server with an OpenAI-compatible chat API: requests, repetitions, and errors by their cause.
+
+Proxies and certificates are those that the environment variables name, as ``httpx`` reads them.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,18 @@ import asyncio
 import json
 import os
 import re
+import ssl
+from ipaddress import ip_address
+from pathlib import Path
 from random import uniform
 from time import monotonic
+from types import MappingProxyType
 from typing import TYPE_CHECKING
+from urllib.request import getproxies_environment, proxy_bypass
 
 from ....errors import TurnwiseError
 from ....masking import scrubbed, without_secrets
 from ...errors import ContextOutgrown, EngineFailed, PolicyFailed
-from .environment import certificate_problem, is_loopback, named_proxy
 from .rejection import Rejection, requested_wait_s, wait_in_words
 from .response import NotACompletion, completion_text, error_in, parse, server_error, shown
 
@@ -43,7 +50,13 @@ class ChatApi:
     """
 
     def __init__(
-        self, url: str, owner: str, timeout_s: float, api_key_env: str = "", max_connections: int | None = None
+        self,
+        url: str,
+        owner: str,
+        timeout_s: float,
+        api_key_env: str = "",
+        max_connections: int | None = None,
+        options: Mapping[str, object] = MappingProxyType({}),
     ) -> None:
         """Prepare the client; nothing is sent.
 
@@ -54,6 +67,7 @@ class ChatApi:
             timeout_s: limit for each text, repetitions included.
             api_key_env: name of the environment variable with a key that is sent as a bearer token.
             max_connections: limit on connections; None for none.
+            options: further keys of every request.
 
         Raises:
             TurnwiseError: ``httpx`` is not installed, ``url`` is not a URL, the variable is not set, or the variable of
@@ -78,6 +92,7 @@ class ChatApi:
         self._url = given.copy_with(userinfo=b"", path=path if path.endswith(PATH) else path + PATH)
         self._shown = without_secrets(str(self._url))
         self._timeout_s = timeout_s
+        self._options = options
         key = _key(api_key_env, owner)
         self._secrets = [one for one in (key, given.password) if one]
         if key and given.userinfo:
@@ -129,7 +144,7 @@ class ChatApi:
         """
         returned: list[str] = []
         try:
-            return await self._text(messages, options, returned)
+            return await self._text(messages, {**self._options, **options}, returned)
         except asyncio.CancelledError:
             if returned:
                 raise asyncio.CancelledError from self._failed(f"no answer yet; before, it returned {returned[-1]}")
@@ -263,3 +278,51 @@ def _key(variable: str, owner: str) -> str:
     if not (key.isascii() and key.isprintable()) or " " in key:
         raise TurnwiseError(f"the key of {owner}: `{variable}` has a space, a line break or a character beyond ASCII")
     return key
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether a host is this machine, which no proxy leads to."""
+    name = host.strip("[]").rstrip(".").lower()
+    if name == "localhost" or name.endswith(".localhost"):
+        return True
+    try:
+        address = ip_address(name.partition("%")[0])
+    except ValueError:
+        return False
+    address = getattr(address, "ipv4_mapped", None) or address
+    return address.is_loopback or address.is_unspecified
+
+
+def named_proxy(scheme: str, host: str) -> str:
+    """Return the proxy for a server and the variable that names it, for a message; empty if there is none."""
+    if is_loopback(host) or proxy_bypass(host):
+        return ""
+    proxies = getproxies_environment()
+    kind = scheme if proxies.get(scheme) else "all"
+    if not (url := proxies.get(kind)):
+        return ""
+    names = [name for name in (f"{kind}_proxy", f"{kind.upper()}_PROXY") if os.environ.get(name)]
+    return f"the proxy `{without_secrets(url)}` of `{names[0] if names else f'{kind}_proxy'}`"
+
+
+def certificate_problem(scheme: str) -> str:
+    """Return why the named certificates cannot be used, and the remedy; empty if none are named or they can.
+
+    ``SSL_CERT_FILE`` comes first; ``SSL_CERT_DIR`` is read without it. ``httpx`` loads the file for a server of any
+    scheme, and looks for certificates in the folders only when it connects with TLS.
+    """
+    name = "SSL_CERT_FILE" if os.environ.get("SSL_CERT_FILE") else "SSL_CERT_DIR"
+    value, reason = os.environ.get(name, ""), ""
+    if not value:
+        return ""
+    if name == "SSL_CERT_DIR":
+        if scheme == "https" and not any(Path(part).is_dir() for part in value.split(os.pathsep)):
+            reason = "is no folder"
+    elif not Path(value).is_file():
+        reason = "is no file"
+    else:
+        try:
+            ssl.create_default_context(cafile=value)
+        except (OSError, ValueError) as error:  # `ssl.SSLError` is an `OSError`
+            reason = f"cannot be read as certificates: {error}"
+    return f"`{value}` of `{name}` {reason}. Correct the variable, or unset it" if reason else ""

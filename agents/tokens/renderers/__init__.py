@@ -11,7 +11,7 @@ from pkgutil import iter_modules
 
 from ....errors import TurnwiseError
 from ...errors import UnusableChat
-from ...weights.adapter_folder import base_model
+from ...model_folder import base_model
 from ..encoding import read_json
 from ..renderer import Renderer
 from . import text

@@ -22,7 +22,7 @@ from typing import Any
 
 from ....records import Role
 from ...errors import UnusableChat
-from ...weights.adapter_folder import base_model
+from ...model_folder import base_model
 from ..encoding import Encoder, load_tokenizer, read_json
 from ..renderer import ChatMessage, Image, Parsed, Rendered
 from ..template import THOUGHT_END, Template, TurnAffixes

@@ -9,8 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..source import metadata_of
-from .buckets import Bucket, divide
+from ..source import Bucket, divide, metadata_of
 from .group import LOOPBACK, WeightGroup, join_store
 
 

@@ -14,8 +14,7 @@ import torch
 from torch import Tensor
 
 from ..base import EngineLost, Link
-from ..source import ParameterSource
-from .buckets import BUCKET_BYTES, Bucket, as_bytes, divide
+from ..source import BUCKET_BYTES, Bucket, ParameterSource, as_bytes, divide
 from .group import LOOPBACK, TransferFailed, WeightGroup, host_store
 
 

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from turnwise.agents.errors import EngineFailed, PolicyFailed
 from turnwise.agents.players.chat_api import client
-from turnwise.agents.players.chat_api.client import ChatApi
-from turnwise.agents.players.chat_api.environment import is_loopback
+from turnwise.agents.players.chat_api.client import ChatApi, is_loopback
 from turnwise.errors import TurnwiseError
 from turnwise.tests.agents.chat_api.chats import FIRST, LATER, always, asked, choice
 from turnwise.tests.agents.servers import Response, scripted

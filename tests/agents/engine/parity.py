@@ -7,8 +7,7 @@ from typing import Any
 import torch
 from turnwise.agents.engine.client import PolicyClient
 from turnwise.agents.engine.request import Completion, Sampling
-from turnwise.agents.weights.base import Link
-from turnwise.agents.weights.registry import transport
+from turnwise.agents.weights.base import Link, transport
 from turnwise.agents.weights.source import ParameterSource
 
 TOLERANCE = 1e-4

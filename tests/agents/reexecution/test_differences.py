@@ -2,7 +2,7 @@
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from turnwise.agents.reexecution.differences import MAX_LINE_CHARS, MAX_LINES, text_diff
+from turnwise.agents.reexecution.compare import MAX_LINE_CHARS, MAX_LINES, text_diff
 
 
 def test_equal_texts_have_no_diff() -> None:

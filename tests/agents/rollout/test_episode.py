@@ -14,8 +14,9 @@ from turnwise import __version__
 from turnwise.agents.engine.client import PolicyClient
 from turnwise.agents.engine.request import Completion, Sampling
 from turnwise.agents.errors import EngineFailed, HorizonReached, ImagesUnsupported
-from turnwise.agents.players.openai import ChatPlayer, ChatServer
+from turnwise.agents.players.openai import ChatPlayer, chat_server
 from turnwise.agents.players.policy import PolicyPlayer
+from turnwise.agents.rollout.player import PolicyContext
 from turnwise.agents.tiny_model import new_model
 from turnwise.agents.tokens.conversation import Conversation
 from turnwise.agents.tokens.renderers import load_renderer
@@ -145,7 +146,9 @@ def test_the_error_names_a_silent_engine_and_its_state(tmp_path: Path) -> None:
 
         class PerAttempt:
             async def act(self, observation: str, images: Any) -> Any:
-                return await PolicyPlayer(client, Conversation(chat), HORIZON, "s", 0.2).act(observation, images)
+                return await PolicyPlayer(PolicyContext(client, Conversation(chat), HORIZON, "s", 0.2)).act(
+                    observation, images
+                )
 
             def close(self) -> None:
                 client.release("s")
@@ -222,7 +225,7 @@ def begin(tmp_path_factory: pytest.TempPathFactory) -> Begin:
 
     def create(horizon: Horizon, at_most: int) -> tuple[PolicyPlayer, Counting]:
         client: Any = Counting(at_most)
-        return PolicyPlayer(client, Conversation(chat), horizon, "s", 1.0), client
+        return PolicyPlayer(PolicyContext(client, Conversation(chat), horizon, "s", 1.0)), client
 
     return create
 
@@ -279,7 +282,7 @@ def test_a_text_policy_rejects_images(begin: Begin, tmp_path: Path) -> None:
     with pytest.raises(ImagesUnsupported, match="contains 1 image, and this policy reads text only"):
         asyncio.run(player.act("", (b"png",)))
     assert not client.requests
-    served = ChatPlayer(ChatServer("http://localhost:1/v1", 1.0, 1.0), "")
+    served = ChatPlayer(chat_server("http://localhost:1/v1", 1.0, 1.0), "")
     with pytest.raises(ImagesUnsupported):
         asyncio.run(served.act("", (b"png",)))
 
@@ -308,7 +311,7 @@ def test_an_environment_with_images_ends_the_run_of_a_text_policy(begin: Begin, 
 def test_the_error_names_a_missing_http_library(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "httpx", None)
     with pytest.raises(TurnwiseError, match="pip install httpx"):
-        ChatServer("http://localhost:1/v1", 1.0, 1.0)
+        chat_server("http://localhost:1/v1", 1.0, 1.0)
 
 
 def test_created_at_is_the_time_of_the_step_not_of_its_commit(tmp_path: Path) -> None:

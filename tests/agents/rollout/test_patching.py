@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from turnwise.agents.engine.request import Completion
 from turnwise.agents.players.openai import ChatPlayer
-from turnwise.agents.players.policy import policy_player
+from turnwise.agents.players.policy import PolicyPlayer
 from turnwise.agents.reexecution.reexecute import reexecute
 from turnwise.agents.rollout.assignment import Assignment
 from turnwise.agents.rollout.group_runner import GroupRunner
@@ -113,7 +113,7 @@ def test_a_patched_group_becomes_a_batch(tmp_path: Path, chat: Renderer) -> None
 
     async def scenario(stage: Stage) -> None:
         task = make_task(ID, 0, "train", {"path": experts_file(tmp_path, SILENT)})
-        loaded, _ = await played(stage, chat, group(task, 2), policy_player, Answers(chat))
+        loaded, _ = await played(stage, chat, group(task, 2), PolicyPlayer, Answers(chat))
         right, patched = loaded.trajectories
         assert [one.success for one in (right, patched)] == [True, False]
         assert [[step.reward for step in one.steps] for one in (right, patched)] == [
@@ -144,7 +144,7 @@ def rewarded(loaded: Group) -> ScoredGroup:
 
 def test_a_model_behind_a_chat_api_continues_from_the_patch() -> None:
     class Remembers:
-        async def complete(self, messages: Sequence[Mapping[str, str]]) -> str:
+        async def text(self, messages: Sequence[Mapping[str, str]]) -> str:
             self.messages = [dict(one) for one in messages]
             return "click news"
 

@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from turnwise.agents.weights.base import Link
+from turnwise.agents.weights.base import GROUP, SHIPPED, Link, check_name, registered, transport
 from turnwise.agents.weights.collective import CollectiveTransport
-from turnwise.agents.weights.registry import GROUP, SHIPPED, check_name, registered, transport
 from turnwise.agents.weights.shm import ShmTransport
 from turnwise.agents.weights.source import ParameterSource
 from turnwise.errors import TurnwiseError

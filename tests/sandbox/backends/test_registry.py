@@ -18,7 +18,7 @@ from turnwise.sandbox.backends.registry import (
     make_backend,
     registered,
 )
-from turnwise.sandbox.cluster.settings import SandboxSettings
+from turnwise.sandbox.cluster.node import SandboxSettings
 from turnwise.sandbox.errors import NotTrusted
 from turnwise.sandbox.selfcheck.attack import AttackResult, Verdict
 from turnwise.sandbox.selfcheck.attacks.run import run_attacks

@@ -15,8 +15,7 @@ import pytest
 from turnwise.sandbox import SandboxError, SandboxLost, SandboxSpec
 from turnwise.sandbox.cluster.lease_server import NodeEndpoint
 from turnwise.sandbox.cluster.leased_connection import LeasedConnection, request_lease
-from turnwise.sandbox.cluster.node import SandboxNode
-from turnwise.sandbox.cluster.settings import SandboxSettings
+from turnwise.sandbox.cluster.node import SandboxNode, SandboxSettings
 from turnwise.sandbox.errors import LeaseTimeout, NodeLost, NotTrusted
 from turnwise.sandbox.pool.pool import Pool
 from turnwise.sandbox.sandbox import Sandbox

@@ -13,10 +13,9 @@ from typing import Any
 import pytest
 from turnwise.sandbox import ExecResult, SandboxLease, SandboxSpec
 from turnwise.sandbox.cluster import client
-from turnwise.sandbox.cluster import supervisor as supervising
+from turnwise.sandbox.cluster import node as supervising
 from turnwise.sandbox.cluster.client import ClusterProvider
-from turnwise.sandbox.cluster.settings import SandboxSettings
-from turnwise.sandbox.cluster.supervisor import NodeSupervisor
+from turnwise.sandbox.cluster.node import NodeSupervisor, SandboxSettings
 from turnwise.sandbox.errors import LeaseTimeout, NodeLost
 from turnwise.trainer.cluster.ray_patches import shut_ray_down, start_fewer_processes
 

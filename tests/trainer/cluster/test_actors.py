@@ -3,7 +3,7 @@
 import pickle
 
 import pytest
-from turnwise.agents.players.policy import policy_player
+from turnwise.agents.players.policy import PolicyPlayer
 from turnwise.trainer.cluster.actors import episode_slots, fitting_workers, player_factory
 from turnwise.trainer.config.errors import ConfigError
 from turnwise.trainer.config.loading import parse_config
@@ -11,7 +11,7 @@ from turnwise.trainer.config.sections import RolloutConfig
 
 
 def test_thoughts_change_the_player() -> None:
-    assert player_factory(RolloutConfig()) is policy_player
+    assert player_factory(RolloutConfig()) is PolicyPlayer
     factory = player_factory(RolloutConfig(max_thought_tokens=3, action_request="open page"))
     thinking = pickle.loads(pickle.dumps(factory))  # noqa: S301 - made here; Ray pickles it
     assert thinking.keywords == {"max_thought_tokens": 3, "request": "open page"}

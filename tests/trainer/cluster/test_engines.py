@@ -17,8 +17,7 @@ from turnwise.agents.engine.config import EngineConfig
 from turnwise.agents.engine.request import Sampling
 from turnwise.agents.placement import own_node
 from turnwise.agents.tiny_model import new_model
-from turnwise.agents.weights.base import Link
-from turnwise.agents.weights.registry import transport
+from turnwise.agents.weights.base import Link, transport
 from turnwise.agents.weights.source import ParameterSource
 from turnwise.trainer.cluster import engines
 from turnwise.trainer.cluster.engines import EngineGroup

@@ -10,8 +10,8 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM
+from turnwise.agents.model_folder import base_model, is_adapter
 from turnwise.agents.tiny_model import new_model
-from turnwise.agents.weights.adapter_folder import base_model, is_adapter
 from turnwise.errors import TurnwiseError
 from turnwise.store import queries
 from turnwise.store.database import Database, open_database

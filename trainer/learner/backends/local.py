@@ -20,7 +20,7 @@ from torch import Tensor
 
 from ....agents.placement import own_node
 from ....agents.weights.base import Link, WeightSender
-from ....agents.weights.registry import transport as transport_of
+from ....agents.weights.base import transport as transport_of
 from ....agents.weights.source import ParameterSource
 from ....errors import TurnwiseError
 from ....process.freed_memory import return_freed_memory

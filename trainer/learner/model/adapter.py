@@ -17,7 +17,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from ....agents.weights.adapter_folder import ADAPTER_WEIGHTS, base_model, is_adapter
+from ....agents.model_folder import ADAPTER_WEIGHTS, base_model, is_adapter
 from ....errors import TurnwiseError
 from ....user_files import read_json_object
 from ...config.sections import LoraConfig

@@ -15,7 +15,7 @@ import torch
 from transformers import AutoModelForCausalLM, GenerationConfig
 from transformers.utils import logging
 
-from ....agents.weights.adapter_folder import ADAPTER_CONFIG, ADAPTER_WEIGHTS, base_model, is_adapter
+from ....agents.model_folder import ADAPTER_CONFIG, ADAPTER_WEIGHTS, base_model, is_adapter
 from ....errors import TurnwiseError
 from ....user_files import UnreadableFile, read_json_object
 from ...config.sections import LoraConfig

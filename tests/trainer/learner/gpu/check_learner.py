@@ -44,7 +44,7 @@ def receive(folder: str, offer: dict[str, Any], device: str, expected: str, answ
     sys.meta_path.insert(0, _Blocked())
     import torch
     from safetensors.torch import load_file
-    from turnwise.agents.weights.registry import transport
+    from turnwise.agents.weights.base import transport
 
     if device != "cpu":
         torch.cuda.set_device(device)

@@ -22,8 +22,7 @@ from turnwise.agents.engine.request import Sampling
 from turnwise.agents.tokens.conversation import Conversation
 from turnwise.agents.tokens.renderer import Renderer
 from turnwise.agents.tokens.renderers import load_renderer
-from turnwise.agents.weights.base import Link, WeightSender
-from turnwise.agents.weights.registry import transport
+from turnwise.agents.weights.base import Link, WeightSender, transport
 from turnwise.agents.weights.source import ParameterSource
 from turnwise.records import Message, Sample
 from turnwise.tests.trainer.learner.model.parity.families import MAX_CONTEXT, new_family_model

@@ -3,8 +3,7 @@
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from turnwise.agents.weights.collective.buckets import as_bytes, divide
-from turnwise.agents.weights.source import ParameterSource, metadata_of
+from turnwise.agents.weights.source import ParameterSource, as_bytes, divide, metadata_of
 
 SHAPES = st.lists(st.lists(st.integers(1, 9), max_size=3), min_size=1, max_size=12)
 DTYPES = (torch.float32, torch.bfloat16, torch.int8, torch.float64)

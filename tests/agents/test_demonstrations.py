@@ -4,9 +4,9 @@ import math
 from dataclasses import replace
 
 import pytest
+from turnwise.agents.demonstrations import context_tokens, with_messages
 from turnwise.agents.tiny_model import new_model
 from turnwise.agents.tokens.conversation import Conversation
-from turnwise.agents.tokens.external import context_tokens, with_messages
 from turnwise.agents.tokens.renderers.text import TextRenderer
 from turnwise.records import NO_VERSION, Role, Source, Status, Step, Trajectory
 
