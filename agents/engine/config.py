@@ -1,13 +1,19 @@
 """The settings of a vLLM engine; importable without Ray and vLLM."""
 
+import tomllib
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic_core import PydanticCustomError, PydanticKnownError
 
 from . import cpu_patches
-from .vllm_arguments import PASSED_THROUGH, REFUSED
 
+_ARGUMENTS = tomllib.loads(Path(__file__).with_name("vllm_arguments.toml").read_text())
+PASSED_THROUGH = frozenset(name for names in _ARGUMENTS["passed_through"].values() for name in names)
+"""Arguments of vLLM that ``[engine]`` takes under vLLM's own names."""
+REFUSED: dict[str, str] = {name: one["reason"] for one in _ARGUMENTS["refused"] for name in one["names"]}
+"""Reasons by the names of further arguments."""
 FREE_SHARE_AT_START = 0.1
 """vLLM does not start unless this share of its GPU is free. With ``kv_cache_memory_bytes`` that is its only use of
 ``gpu_memory_utilization``, whose default would refuse a GPU on which the learner has loaded its weights."""

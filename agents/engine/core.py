@@ -16,14 +16,14 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from .cpu_patches import norm_arguments
 from .request import Completion, Request, Sampling
-from .vllm_arguments import all_arguments
 
 LOG = logging.getLogger(__name__)
 
@@ -153,7 +153,7 @@ class Core:
         from vllm.v1.engine.core import EngineCore
         from vllm.v1.executor import Executor
 
-        config = EngineArgs(**all_arguments(self._arguments)).create_engine_config(UsageContext.ENGINE_CONTEXT)
+        config = EngineArgs(**_all_arguments(self._arguments)).create_engine_config(UsageContext.ENGINE_CONTEXT)
         gc.freeze()
         core = EngineCore(config, Executor.get_class(config), log_stats=False)
         core.collective_rpc("init_weight_transfer_engine", kwargs={"init_info": {}})
@@ -257,3 +257,24 @@ def _sampling_params(max_tokens: int, sampling: Sampling) -> Any:
 def _deliver(finished: list[tuple[OnDone, Completion]]) -> None:
     for done, completion in finished:
         done(completion)
+
+
+def _all_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of an engine: those that every engine has, and ``arguments``. Imports vLLM."""
+    from vllm.config import WeightTransferConfig
+    from vllm.platforms import current_platform
+
+    own = {
+        "skip_tokenizer_init": True,
+        "generation_config": "vllm",
+        "logprobs_mode": "processed_logprobs",
+        "enable_prefix_caching": True,
+        "disable_log_stats": True,
+        "async_scheduling": False,
+        "use_tqdm_on_load": False,
+        "worker_extension_cls": "turnwise.agents.engine.weight_worker.WorkerExtension",
+        "weight_transfer_config": WeightTransferConfig(backend="turnwise"),
+    }
+    if current_platform.is_cpu() and "kernel_config" not in arguments:
+        own |= norm_arguments()
+    return own | dict(arguments)

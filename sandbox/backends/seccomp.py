@@ -26,70 +26,31 @@ no memory limit.
 
 ``compile_profile`` makes the program that the kernel runs, by libseccomp, for backends without an engine.
 
-To allow a system call, add its name to ``ALLOWED``.
+To allow a system call, add its name to ``seccomp.toml``.
 """
 
 import ctypes
 import errno
 import json
 import os
+import tomllib
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from ..errors import NoEngine
 
-ALLOWED = {
-    "files": """
-        access chdir chmod chown close close_range copy_file_range creat dup dup2 dup3 faccessat faccessat2
-        fadvise64 fallocate fchdir fchmod fchmodat fchmodat2 fchown fchownat fdatasync fgetxattr
-        file_getattr file_setattr flistxattr flock fremovexattr fsetxattr fstat fstatfs fsync ftruncate
-        futimesat getcwd getdents getdents64 getxattr getxattrat inotify_add_watch inotify_init inotify_init1
-        inotify_rm_watch ioctl lchown lgetxattr link linkat listxattr listxattrat llistxattr lremovexattr lseek
-        lsetxattr lstat mkdir mkdirat mknod mknodat newfstatat open openat openat2 pread64 preadv preadv2
-        pwrite64 pwritev pwritev2 read readahead readlink readlinkat readv removexattr removexattrat rename
-        renameat renameat2 rmdir sendfile setxattr setxattrat splice stat statfs statx symlink symlinkat
-        sync_file_range tee truncate umask unlink unlinkat utime utimensat utimes vmsplice write writev
-    """,
-    "waiting": """
-        epoll_create epoll_create1 epoll_ctl epoll_ctl_old epoll_pwait epoll_pwait2 epoll_wait epoll_wait_old
-        eventfd eventfd2 pipe pipe2 poll ppoll pselect6 select signalfd signalfd4 timerfd_create timerfd_gettime
-        timerfd_settime
-    """,
-    "memory": """
-        brk cachestat madvise map_shadow_stack membarrier mincore mlock mlock2 mlockall
-        mprotect mremap mseal msync munlock munlockall munmap pkey_alloc pkey_free pkey_mprotect process_madvise
-        process_mrelease remap_file_pages
-    """,
-    "processes": """
-        arch_prctl capget capset execve execveat exit exit_group fork futex futex_requeue futex_wait futex_waitv
-        futex_wake get_robust_list get_thread_area getcpu getegid geteuid getgid getgroups getpgid getpgrp
-        getpid getppid getpriority getresgid getresuid getrlimit getrusage getsid gettid getuid ioprio_get
-        ioprio_set kcmp kill landlock_add_rule landlock_create_ruleset landlock_restrict_self pause pidfd_open
-        pidfd_send_signal prlimit64 process_vm_readv process_vm_writev ptrace restart_syscall rseq
-        rt_sigaction rt_sigpending rt_sigprocmask rt_sigqueueinfo rt_sigreturn rt_sigsuspend rt_sigtimedwait
-        rt_tgsigqueueinfo sched_get_priority_max sched_get_priority_min sched_getaffinity sched_getattr
-        sched_getparam sched_getscheduler sched_rr_get_interval sched_setaffinity sched_setattr sched_setparam
-        sched_setscheduler sched_yield set_robust_list set_thread_area set_tid_address setfsgid setfsuid
-        setgid setgroups setpgid setpriority setregid setresgid setresuid setreuid setrlimit setsid setuid
-        sigaltstack sysinfo tgkill time times tkill uname vfork wait4 waitid
-    """,
-    "timers": """
-        alarm clock_getres clock_gettime clock_nanosleep getitimer gettimeofday nanosleep setitimer timer_create
-        timer_delete timer_getoverrun timer_gettime timer_settime
-    """,
-    "IPC": """
-        mq_getsetattr mq_notify mq_open mq_timedreceive mq_timedsend mq_unlink msgctl msgget msgrcv msgsnd
-        semctl semget semop semtimedop shmat shmctl shmdt
-    """,
-    "sockets": """
-        accept accept4 bind connect getpeername getrandom getsockname getsockopt listen recvfrom recvmmsg
-        recvmsg sendmmsg sendmsg sendto shutdown
-    """,
-}
-MISSING = ("clone3", "io_setup", "io_uring_setup", "io_uring_enter", "io_uring_register", "seccomp")
-"""Calls that fail with ENOSYS, upon which programs use others or none. No filter can check the flags of ``clone3``."""
-WITHOUT_EFFECT = ("sync", "syncfs")
-"""Calls that succeed and do nothing: they write file systems of the machine, and files of a sandbox have no disk."""
+
+def _numbers(text: str) -> list[int]:
+    """Return the numbers of a list such as ``1-3, 7``."""
+    ends = [one.partition("-") for one in text.split(", ")]
+    return [number for first, _, last in ends for number in range(int(first), int(last or first) + 1)]
+
+
+_LISTS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text())
+ALLOWED: list[str] = [name for names in _LISTS["allowed"].values() for name in names.split()]
+MISSING, WITHOUT_EFFECT = (_LISTS["other"][key].split() for key in ("missing", "without_effect"))
+NUMBERS = {key: _numbers(text) for key, text in _LISTS["numbers"].items()}
 NEW_NAMESPACES = 0x7E020000
 """Every flag of ``clone`` that creates a namespace."""
 HUGE_PAGES = {"mmap": (3, 0x40000), "memfd_create": (1, 0x4), "shmget": (2, 0o4000)}
@@ -104,30 +65,8 @@ SOCKET_TYPES = (1, 2)
 SOCKET_TYPE_MASK = 0xF
 SOL_SOCKET, SOL_TCP = 1, 6
 SOL_IP, SOL_UDP, SOL_IPV6 = 0, 17, 41
-SOCKET_OPTIONS = 100
-"""More than the kernel has options of SOL_SOCKET."""
 BUFFER_OPTIONS = (8, 18, 33)
 """SO_RCVBUF, SO_RCVLOWAT and SO_RCVBUFFORCE."""
-FILTER_OPTIONS = (26, 27, 44, 50, 51, 52)
-"""From SO_ATTACH_FILTER to SO_DETACH_REUSEPORT_BPF."""
-IP_OPTIONS = (1, 2, 3, 6, 7, 8, *range(10, 16), 20, 21, 23, 24, 25, 32, 33, 34, 49, 50, 51)
-"""Without IP_OPTIONS, policies and memberships."""
-UDP_OPTIONS = (1, 103, 104)
-"""UDP_CORK, UDP_SEGMENT and UDP_GRO."""
-IPV6_OPTIONS = (
-    *(1, 7, 8, 16, 17, 18, 19, 23, 24, 25, 26, 29, 30, 31, 33, 49, 51, 53, 56, 58, 60, 61, 62, 66, 67, 70),
-    *(72, 73, 74, 76, 77, 78),
-)
-"""Without memberships, anycast, flow labels, policies and extension headers of what is sent."""
-TCP_OPTIONS = (*range(1, 14), 18, 23, 25, 30, 36, 37)
-"""From TCP_NODELAY to TCP_CONGESTION, then timeouts, fast open and limits of what is not sent."""
-PROCESS_OPTIONS = (
-    *(*range(1, 17), 19, 20, 21, *range(23, 31), 33, 34, *range(36, 43), 45, 46, 47, *range(50, 57)),
-    *(*range(59, 67), *range(68, 78)),
-)
-"""Options of ``prctl`` but PR_SET_SECCOMP (22), PR_SET_MM, PR_SET_MEMORY_MERGE and those with four bytes."""
-FILE_COMMANDS = (*range(17), 36, 37, 38, *range(1024, 1031), *range(1032, 1039))
-"""Commands of ``fcntl`` but F_SETPIPE_SZ."""
 SET_PIPE_SIZE = 1031
 PIPE_MAX_BYTES = 4096
 LIBRARY = "libseccomp.so.2"
@@ -167,11 +106,11 @@ def _without(index: int, flags: int) -> dict[str, Any]:
 def _socket_options() -> list[dict[str, Any]]:
     """Return the rules of ``setsockopt``: lists of values, because the kernel ignores the upper half of an argument."""
     allowed = {
-        SOL_SOCKET: sorted(set(range(1, SOCKET_OPTIONS)) - {*BUFFER_OPTIONS, *FILTER_OPTIONS}),
-        SOL_TCP: TCP_OPTIONS,
-        SOL_IP: IP_OPTIONS,
-        SOL_UDP: UDP_OPTIONS,
-        SOL_IPV6: IPV6_OPTIONS,
+        SOL_SOCKET: NUMBERS["socket_options"],
+        SOL_TCP: NUMBERS["tcp_options"],
+        SOL_IP: NUMBERS["ip_options"],
+        SOL_UDP: NUMBERS["udp_options"],
+        SOL_IPV6: NUMBERS["ipv6_options"],
     }
     options = [(level, option) for level, options in allowed.items() for option in options]
     return [
@@ -189,7 +128,7 @@ def profile(*, shared_user: bool = False) -> str:
 
     ``shared_user``: the guest agent has the user of the commands, so that a process may change its own limits only.
     """
-    allowed = [name for names in ALLOWED.values() for name in names.split()]
+    allowed = ALLOWED.copy()
     own_limits = list[dict[str, Any]]()
     if shared_user:
         allowed.remove(LIMITS)
@@ -217,8 +156,8 @@ def profile(*, shared_user: bool = False) -> str:
                 _rule("ALLOW", "socket", "socketpair", args=[_equals(0, AF_UNIX)]),
                 *internet,
                 *_socket_options(),
-                *(_rule("ALLOW", "fcntl", args=[_equals(1, command)]) for command in FILE_COMMANDS),
-                *(_rule("ALLOW", "prctl", args=[_equals(0, option)]) for option in PROCESS_OPTIONS),
+                *(_rule("ALLOW", "fcntl", args=[_equals(1, command)]) for command in NUMBERS["file_commands"]),
+                *(_rule("ALLOW", "prctl", args=[_equals(0, option)]) for option in NUMBERS["process_options"]),
                 _rule("ALLOW", "fcntl", args=[_equals(1, SET_PIPE_SIZE), _at_most(2, PIPE_MAX_BYTES)]),
                 *own_limits,
                 _rule("ERRNO", "socket", error=errno.EAFNOSUPPORT, args=[_equals(0, AF_NETLINK)]),

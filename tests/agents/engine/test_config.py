@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 from turnwise.agents.engine.actor import environment_of
-from turnwise.agents.engine.config import FREE_SHARE_AT_START, EngineConfig, engine_arguments
-from turnwise.agents.engine.vllm_arguments import PASSED_THROUGH, REFUSED
+from turnwise.agents.engine.config import FREE_SHARE_AT_START, PASSED_THROUGH, REFUSED, EngineConfig, engine_arguments
 
 
 def arguments_of_vllm() -> set[str]:

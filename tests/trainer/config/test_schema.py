@@ -4,7 +4,7 @@ import re
 from typing import Any
 
 import pytest
-from turnwise.agents.engine.vllm_arguments import PASSED_THROUGH
+from turnwise.agents.engine.config import PASSED_THROUGH
 from turnwise.agents.rollout.timeouts import Timeouts
 from turnwise.trainer.algorithms.algorithm_set import SLOTS
 from turnwise.trainer.config.errors import ConfigError, fields_at
