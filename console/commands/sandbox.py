@@ -34,9 +34,8 @@ def check(
 ) -> None:
     """Check conformance and isolation of sandboxes on this machine (about 30 s); exit 1 if a case failed."""
     from ...sandbox.selfcheck.attack import AttackResult
-    from ...sandbox.selfcheck.attacks.run import run_attacks
-    from ...sandbox.selfcheck.conformance.run import run_conformance
     from ...sandbox.selfcheck.harness import CaseResult
+    from ...sandbox.selfcheck.run import run_attacks, run_conformance
 
     def on_result(result: CaseResult | AttackResult) -> None:
         if not as_json:

@@ -12,7 +12,7 @@ from ..backends.protocol import Containment
 from ..errors import FileError, SandboxError
 from ..sandbox import Sandbox
 from ..spec import SandboxSpec
-from .harness import SPEC, CheckFailed, SandboxFixture, expect
+from .harness import SPEC, CheckFailed, SandboxFixture, expect, python
 
 ATTACK_TIMEOUT_S = 60.0
 PING_INTERVAL_S = 0.05
@@ -48,18 +48,50 @@ class AttackContext:
         expect(done.exit_code == 0, f"afterwards no command runs: exit {done.exit_code} {done.stderr[:80]!r}")
 
 
+Work = Callable[[AttackContext], Awaitable[str]]
+
+
 @dataclass(frozen=True, slots=True)
 class Attack:
     """An attack; ``work`` returns a short finding, or raises ``CheckFailed`` if the sandbox did not contain it."""
 
     name: str
-    work: Callable[[AttackContext], Awaitable[str]]
+    work: Work
     needs: Containment | None = None
     """The area whose backends must contain it; None: every backend must."""
     changes: dict[str, Any] = field(default_factory=dict)
     """Changes to the spec of the attacked sandbox."""
     may_lose: bool = False
     """Whether the attack is contained, too, if the sandbox is lost."""
+
+
+class Attacks(list[Attack]):
+    """The attacks of one file, in their order."""
+
+    def add(
+        self, name: str, needs: Containment | None = None, *, may_lose: bool = False, **changes: Any
+    ) -> Callable[[Work], Work]:
+        """Add the attack that the decorated function makes; the arguments are the fields of ``Attack``."""
+
+        def added(work: Work) -> Work:
+            self.append(Attack(name, work, needs, changes, may_lose))
+            return work
+
+        return added
+
+
+def silent(code: str, failure: str, finding: str) -> Work:
+    """Return an attack by a Python program that prints what it reached: the sandbox contains it if nothing is printed.
+
+    ``failure`` precedes what was printed, and ``finding`` is that of a contained attack.
+    """
+
+    async def work(context: AttackContext) -> str:
+        found = await python(context.sandbox, code)
+        expect(not found, f"{failure}: {', '.join(found.splitlines())}")
+        return finding
+
+    return work
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,23 @@ class MakeSandbox(Protocol):
 
 
 Case = Callable[[MakeSandbox], Awaitable[str]]
+Work = Callable[[Sandbox], Awaitable[str]]
+
+
+class Cases(dict[str, Case]):
+    """The cases of one file by name, in their order."""
+
+    def add(self, name: str, **changes: Any) -> Callable[[Work], Work]:
+        """Add the decorated function as a case on one sandbox of ``SPEC`` with these changes."""
+
+        def added(work: Work) -> Work:
+            async def case(make: MakeSandbox) -> str:
+                return await work(await make(**changes))
+
+            self[name] = case
+            return work
+
+        return added
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Attacks on limits and memory of the kernel that sandboxes could share, and on interfaces that belong to no namespace.
+"""Attacks on limits, memory and tables of the kernel that sandboxes could share, and on interfaces without a namespace.
 
 A process of the attacked sandbox holds as much of one resource as it can get, and the sibling then uses the same
 resource.
@@ -8,7 +8,7 @@ import asyncio
 
 from ...backends.protocol import Containment
 from ...errors import FileError
-from ..attack import Attack, AttackContext
+from ..attack import AttackContext, Attacks, Work, silent
 from ..harness import expect, python, sh
 
 SIBLING_UNITS = 4
@@ -59,7 +59,8 @@ for family in range(48):
         for protocol in (0, *((2, 9, 15, 16, 20) if family == 16 else (33, 132, 136, 262))):
             try:
                 socket.socket(family, kind, protocol).close()
-                print(family if family in (1, 2, 10) and protocol == 0 else f"{family}/{protocol}")
+                if protocol or family not in (1, 2, 10):
+                    print(f"{family}/{protocol}")
             except OSError:
                 pass
 """
@@ -149,6 +150,7 @@ for end in (0, 1, 2):
             pass
 time.sleep(60)
 """
+SYNC = "import ctypes; ctypes.CDLL(None).syncfs(-1) and print('syncfs')"
 PIPE_BYTES = "import fcntl; print(fcntl.fcntl(1, 1032))"
 CLOSED = """
 import socket
@@ -175,36 +177,104 @@ if os.fork() == 0:
 while True:
     pass
 """
+PROGRAMS = """
+import ctypes, errno, os, socket, struct
+libc = ctypes.CDLL(None, use_errno=True)
+x86 = os.uname().machine == "x86_64"
+PRCTL, SECCOMP = (157, 317) if x86 else (167, 277)
+code = ctypes.create_string_buffer(struct.pack("HBBI", 6, 0, 0, 0x7FFF0000) * 64)
+program = struct.pack("HxxxxxxQ", 64, ctypes.addressof(code))
+pointer = ctypes.c_char_p(program)
+libc.prctl(38, 1, 0, 0, 0)
+def install(*arguments):
+    return libc.syscall(*(one if one is pointer else ctypes.c_long(one) for one in arguments)) >= 0
+tried = {
+    "seccomp": lambda: install(SECCOMP, 1, 0, pointer),
+    "a listener": lambda: install(SECCOMP, 1, 8, pointer),
+    "prctl": lambda: install(PRCTL, 22, 2, pointer),
+    "prctl with high bits": lambda: install(PRCTL, 22 | 1 << 32, 2, pointer),
+}
+for option in (26, 50, 51, 52):
+    for kind in (1, 2):
+        def attach(option=option, kind=kind):
+            socket.socket(socket.AF_INET, kind).setsockopt(1, option, program)
+            return True
+        tried[f"socket option {option}"] = attach
+def attach_high():
+    one = socket.socket()
+    return libc.syscall(54 if x86 else 208, ctypes.c_long(one.fileno()), ctypes.c_long(1 | 1 << 32),
+                        ctypes.c_long(26 | 1 << 32), pointer, ctypes.c_long(16)) >= 0
+tried["socket option with high bits"] = attach_high
+for name, one in tried.items():
+    try:
+        if one():
+            print(name)
+    except OSError:
+        pass
+"""
+"""Ways to have the kernel compile a filter."""
+SOCKET_OPTIONS = """
+import ctypes, errno, os, socket, struct
+refused = errno.EPERM
+cases = [(socket.AF_INET, 0, option) for option in (4, 16, 17, *range(35, 49))]
+cases += [(socket.AF_INET6, 41, option) for option in (6, 20, 27, 32, 34, 35, *range(42, 49), 54, 55, 57, 59)]
+cases += [(socket.AF_INET, 17, 100), (socket.AF_INET, 6, 14), (socket.AF_INET, 6, 31)]
+for family, level, option in cases:
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM if level == 17 else socket.SOCK_STREAM) as one:
+            one.setsockopt(level, option, bytes(256))
+    except OSError as error:
+        if error.errno in (refused, errno.EAFNOSUPPORT):
+            continue
+    print(f"{level}/{option}")
+"""
+MEMORY_NAMES = """
+import ctypes
+libc = ctypes.CDLL(None, use_errno=True)
+libc.mmap.restype = ctypes.c_long
+place = libc.mmap(None, 1 << 16, 3, 0x22, -1, 0)
+if libc.prctl(0x53564D41, 0, ctypes.c_long(place), ctypes.c_long(4096), b"x" * 79) >= 0:
+    print("PR_SET_VMA")
+"""
+
+ATTACKS = Attacks()
 
 
-async def _shared(context: AttackContext, kind: str, units: int, processes: int) -> str:
-    """Hold ``units`` of a resource in each of some processes, and require that the sibling still gets it."""
-    held = await python(context.sandbox, HOLD, kind, units, processes, 600)
-    got = int(await python(context.sibling, HOLD, kind, SIBLING_UNITS, 1, 0))
-    expect(got == SIBLING_UNITS, f"with {held} held, the sibling gets {got} of {SIBLING_UNITS}")
-    return f"{held} held; the sibling gets its own"
+def _held(kind: str, units: int, processes: int) -> Work:
+    """Return an attack that holds ``units`` of a resource in each of some processes; the sibling must still get it."""
+
+    async def work(context: AttackContext) -> str:
+        held = await python(context.sandbox, HOLD, kind, units, processes, 600)
+        got = int(await python(context.sibling, HOLD, kind, SIBLING_UNITS, 1, 0))
+        expect(got == SIBLING_UNITS, f"with {held} held, the sibling gets {got} of {SIBLING_UNITS}")
+        return f"{held} held; the sibling gets its own"
+
+    return work
 
 
-async def queues(context: AttackContext) -> str:
-    """Hold POSIX message queues, whose bytes are limited per uid."""
-    return await _shared(context, "queue", 512, 1)
+# Limited per uid; the number of pages of pipes per uid decides the size of new pipes.
+ATTACKS.add("message queues of others")(_held("queue", 512, 1))
+ATTACKS.add("inotify of others")(_held("inotify", 512, 1))
+ATTACKS.add("signals of others")(_held("signals", 200_000, 1))
+ATTACKS.add("pipes of others")(_held("pipe", 1500, 4))
+# Limited on the whole machine.
+ATTACKS.add("terminals of others", Containment.TOTALS)(_held("terminal", 1500, 4))
+ATTACKS.add("compiled filters", Containment.SYSTEM_CALLS)(silent(PROGRAMS, "installed by", "every way refused"))
+# Of families without a namespace (vsock) or without a memory limit (netlink), and of odd protocols.
+ATTACKS.add("socket families", Containment.SYSTEM_CALLS)(
+    silent(FAMILIES, "opened (family/protocol)", "only unix, TCP and UDP")
+)
+# Options that take entries of tables of the machine, or memory of no limit.
+ATTACKS.add("socket options of the machine", Containment.SYSTEM_CALLS)(
+    silent(SOCKET_OPTIONS, "reached the kernel (level/option)", "flow labels, groups, policies and headers refused")
+)
+# Names of anonymous memory belong to no memory limit.
+ATTACKS.add("names of memory", Containment.SYSTEM_CALLS)(silent(MEMORY_NAMES, "allowed", "refused"))
+# `syncfs` would let the machine write its dirty pages.
+ATTACKS.add("sync", Containment.SYSTEM_CALLS)(silent(SYNC, "a system call of the kernel", "without effect"))
 
 
-async def inotify(context: AttackContext) -> str:
-    """Hold inotify instances, which are limited per uid."""
-    return await _shared(context, "inotify", 512, 1)
-
-
-async def signals(context: AttackContext) -> str:
-    """Hold pending signals, which are limited per uid."""
-    return await _shared(context, "signals", 200_000, 1)
-
-
-async def pipes(context: AttackContext) -> str:
-    """Hold pages of pipes, whose number per uid decides the size of new pipes."""
-    return await _shared(context, "pipe", 1500, 4)
-
-
+@ATTACKS.add("regrown pipes of others")
 async def regrown_pipes(context: AttackContext) -> str:
     """Enlarge the pipes of ended commands, which count for the guest agents of all sandboxes together."""
     for _ in range(REGROWN_COMMANDS):
@@ -215,11 +285,7 @@ async def regrown_pipes(context: AttackContext) -> str:
     return "the sibling's pipes have 64 KiB"
 
 
-async def terminals(context: AttackContext) -> str:
-    """Hold pseudo-terminals, which are limited on the whole machine."""
-    return await _shared(context, "terminal", 1500, 4)
-
-
+@ATTACKS.add("AIO contexts of others", Containment.SYSTEM_CALLS)
 async def aio(context: AttackContext) -> str:
     """Hold AIO contexts, whose events are limited on the whole machine."""
     held = int(await python(context.sandbox, HOLD, "aio", 1, 1, 0))
@@ -227,13 +293,7 @@ async def aio(context: AttackContext) -> str:
     return "io_setup refused"
 
 
-async def families(context: AttackContext) -> str:
-    """Open sockets of families without a namespace (vsock) or without a memory limit (netlink), and odd protocols."""
-    found = set((await python(context.sandbox, FAMILIES)).split()) - {"1", "2", "10"}
-    expect(not found, f"opened (family/protocol): {', '.join(sorted(found))}")
-    return "only unix, TCP and UDP"
-
-
+@ATTACKS.add("socket buffers", Containment.TOTALS)
 async def buffers(context: AttackContext) -> str:
     """Exceed the memory limit with buffers of TCP and UDP sockets."""
     limit = context.spec.memory_mib
@@ -242,6 +302,7 @@ async def buffers(context: AttackContext) -> str:
     return f"{grown} MiB of buffers"
 
 
+@ATTACKS.add("unaccepted connections")
 async def waiting(context: AttackContext) -> str:
     """Leave thousands of connections unaccepted, whose memory the kernel charges to nobody."""
     done = await context.sandbox.exec(["python3", "-c", WAITING], timeout_s=30)
@@ -250,6 +311,7 @@ async def waiting(context: AttackContext) -> str:
     return "killed over 1,024 sockets"
 
 
+@ATTACKS.add("data of unaccepted connections", Containment.TOTALS)
 async def unaccepted_data(context: AttackContext) -> str:
     """Fill the largest receive buffers of connections that nobody accepts."""
     limit = context.spec.memory_mib
@@ -258,6 +320,7 @@ async def unaccepted_data(context: AttackContext) -> str:
     return f"{grown} MiB"
 
 
+@ATTACKS.add("closed connections", Containment.TOTALS)
 async def closed_connections(context: AttackContext) -> str:
     """Leave closed connections to the next lease, which sees them and cannot use their port."""
     await python(context.sandbox, CLOSED)
@@ -267,13 +330,7 @@ async def closed_connections(context: AttackContext) -> str:
     return "cleared"
 
 
-async def sync(context: AttackContext) -> str:
-    """Let the machine write its dirty pages, as `sync` and `syncfs` do."""
-    result = await python(context.sandbox, "import ctypes; print(ctypes.CDLL(None).syncfs(-1))")
-    expect(result == "0", "syncfs is a system call of the kernel")
-    return "without effect"
-
-
+@ATTACKS.add("huge pages", Containment.SYSTEM_CALLS)
 async def huge_pages(context: AttackContext) -> str:
     """Take huge pages, of which the machine has a number that no memory limit includes."""
     found = await python(context.sandbox, HUGE)
@@ -281,6 +338,7 @@ async def huge_pages(context: AttackContext) -> str:
     return "refused"
 
 
+@ATTACKS.add("undecodable process name")
 async def undecodable_name(context: AttackContext) -> str:
     """Take a process name that is not text, then exceed the timeout and leave a process."""
     done = await context.sandbox.exec(["python3", "-c", NAMED], timeout_s=0.5)
@@ -290,6 +348,7 @@ async def undecodable_name(context: AttackContext) -> str:
     return "killed at the timeout"
 
 
+@ATTACKS.add("files of the guest agent")
 async def agent_files(context: AttackContext) -> str:
     """Read and write the guest agent's own files in /proc by means of the agent, directly and through a link."""
     await sh(context.sandbox, "ln -s /proc/self own")
@@ -303,23 +362,3 @@ async def agent_files(context: AttackContext) -> str:
     for path in ("/proc/self/maps", "/proc/self", "own/fdinfo"):
         expect(not await context.sandbox.read(path, timeout_s=5), f"{path} was read")
     return "neither read nor written"
-
-
-KERNEL = (
-    Attack("message queues of others", queues),
-    Attack("inotify of others", inotify),
-    Attack("signals of others", signals),
-    Attack("pipes of others", pipes),
-    Attack("regrown pipes of others", regrown_pipes),
-    Attack("terminals of others", terminals, Containment.TOTALS),
-    Attack("AIO contexts of others", aio, Containment.SYSTEM_CALLS),
-    Attack("socket families", families, Containment.SYSTEM_CALLS),
-    Attack("socket buffers", buffers, Containment.TOTALS),
-    Attack("unaccepted connections", waiting),
-    Attack("data of unaccepted connections", unaccepted_data, Containment.TOTALS),
-    Attack("closed connections", closed_connections, Containment.TOTALS),
-    Attack("huge pages", huge_pages, Containment.SYSTEM_CALLS),
-    Attack("sync", sync, Containment.SYSTEM_CALLS),
-    Attack("undecodable process name", undecodable_name),
-    Attack("files of the guest agent", agent_files),
-)

@@ -6,12 +6,13 @@ reaches a person's machine. A connection attempt that times out counts as a fail
 
 import contextlib
 import fcntl
+import json
 import socket
 import struct
 from collections.abc import Iterator
 
 from ...backends.protocol import Containment
-from ..attack import Attack, AttackContext
+from ..attack import AttackContext, Attacks
 from ..harness import WALK_TIMEOUT_S, expect, python, sh
 
 OUTSIDE = ("192.0.2.1", "2001:db8::1")
@@ -64,14 +65,15 @@ seen += ["shm"] if ctypes.CDLL(None).shmget(7712, 0, 0) >= 0 else []
 print(*seen)
 """
 
+ATTACKS = Attacks()
+
 
 async def _connect(context: AttackContext, targets: list[tuple[str, int, str]]) -> None:
-    import json
-
     found = await python(context.sandbox, CONNECT, json.dumps(targets))
     expect(not found, found.replace("\n", "; "))
 
 
+@ATTACKS.add("addresses outside", Containment.NETWORK)
 async def addresses(context: AttackContext) -> str:
     """Outside addresses, IPv4 and IPv6, on well-known ports."""
     targets = [(address, port, kind) for address in OUTSIDE for port in PORTS for kind in ("tcp", "udp")]
@@ -79,12 +81,14 @@ async def addresses(context: AttackContext) -> str:
     return f"{len(targets)} attempts"
 
 
+@ATTACKS.add("metadata service", Containment.NETWORK)
 async def metadata(context: AttackContext) -> str:
     """The metadata service of a cloud."""
     await _connect(context, [(METADATA, 80, "tcp"), ("fd00:ec2::254", 80, "tcp")])
     return METADATA
 
 
+@ATTACKS.add("DNS", Containment.NETWORK)
 async def dns(context: AttackContext) -> str:
     """DNS: no hostname resolves, and no nameserver in resolv.conf is reachable."""
     expect(not await python(context.sandbox, RESOLVE), "a hostname was resolved")
@@ -93,6 +97,7 @@ async def dns(context: AttackContext) -> str:
     return "turnwise.invalid; no nameserver reached"
 
 
+@ATTACKS.add("this machine", Containment.NETWORK)
 async def this_machine(context: AttackContext) -> str:
     """Listeners of this machine on loopback and on Docker's bridge, and its other addresses."""
     own = own_addresses()
@@ -109,6 +114,7 @@ async def this_machine(context: AttackContext) -> str:
     return f"{len(listeners)} listeners, {len(own)} addresses"
 
 
+@ATTACKS.add("interfaces", Containment.NETWORK)
 async def interfaces(context: AttackContext) -> str:
     """Interfaces other than loopback, and routes."""
     up = await sh(context.sandbox, "tail -n +3 /proc/net/dev | cut -d: -f1")
@@ -118,6 +124,7 @@ async def interfaces(context: AttackContext) -> str:
     return "only lo; no route"
 
 
+@ATTACKS.add("sibling sandbox", Containment.NETWORK)
 async def sibling(context: AttackContext) -> str:
     """Sockets, processes, files and shared memory of another sandbox."""
     await sh(context.sibling, 'python3 -c "$CODE" 600.77 & sleep 0.3', env={"CODE": LISTEN})
@@ -128,6 +135,7 @@ async def sibling(context: AttackContext) -> str:
     return "nothing of it is visible"
 
 
+@ATTACKS.add("engine's socket", Containment.NETWORK)
 async def engine(context: AttackContext) -> str:
     """The engine's socket, and any other socket in the file system."""
     found = await sh(
@@ -155,14 +163,3 @@ def _listening(address: str) -> Iterator[socket.socket]:
         one.bind((address, 0))
         one.listen()
         yield one
-
-
-NETWORK = (
-    Attack("addresses outside", addresses, Containment.NETWORK),
-    Attack("metadata service", metadata, Containment.NETWORK),
-    Attack("DNS", dns, Containment.NETWORK),
-    Attack("this machine", this_machine, Containment.NETWORK),
-    Attack("interfaces", interfaces, Containment.NETWORK),
-    Attack("sibling sandbox", sibling, Containment.NETWORK),
-    Attack("engine's socket", engine, Containment.NETWORK),
-)

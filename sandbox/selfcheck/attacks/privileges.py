@@ -1,7 +1,7 @@
 """Attacks on the guest agent, and attempts to gain rights that the sandbox user must not have."""
 
 from ...backends.protocol import Containment
-from ..attack import Attack, AttackContext
+from ..attack import AttackContext, Attacks, silent
 from ..harness import WALK_TIMEOUT_S, expect, python, sh
 
 OUTSIDE = (
@@ -131,7 +131,15 @@ SECRETS = (
     "/root",
 )
 
+ATTACKS = Attacks()
+# The memory, files and descriptors of the guest agent.
+ATTACKS.add("tracing the guest agent")(silent(TRACE, "reached", "ptrace, /proc, pidfd_getfd"))
+# A namespace in which the sandbox user would be root.
+ATTACKS.add("namespaces", Containment.SYSTEM_CALLS)(silent(NAMESPACES, "created", "user, mount, pid, network"))
+ATTACKS.add("root's calls")(silent(CALLS, "succeeded", "mount, mknod, chroot, setuid and others refused"))
 
+
+@ATTACKS.add("writing outside")
 async def write_outside(context: AttackContext) -> str:
     """Write to folders other than the writable ones."""
     done = await sh(
@@ -142,6 +150,7 @@ async def write_outside(context: AttackContext) -> str:
     return f"{len(OUTSIDE)} folders"
 
 
+@ATTACKS.add("kill -9 -1")
 async def kill_everything(context: AttackContext) -> str:
     """End the sandbox with ``kill -9 -1``."""
     done = await context.sandbox.exec(["sh", "-c", "sleep 60 & kill -9 -1; sleep 1"], timeout_s=10)
@@ -149,6 +158,7 @@ async def kill_everything(context: AttackContext) -> str:
     return f"the command ended with {done.exit_code}"
 
 
+@ATTACKS.add("signals to the guest agent")
 async def signals(context: AttackContext) -> str:
     """End the sandbox with any signal to process 1 or to every other process."""
     await context.sandbox.exec(["python3", "-c", SIGNALS.format(target="(1,)")], timeout_s=10)
@@ -159,13 +169,7 @@ async def signals(context: AttackContext) -> str:
     return "64 signals to each"
 
 
-async def trace(context: AttackContext) -> str:
-    """Trace the guest agent, read its memory and files, and copy its descriptors."""
-    found = await python(context.sandbox, TRACE)
-    expect(not found, found.replace("\n", "; "))
-    return "ptrace, /proc, pidfd_getfd"
-
-
+@ATTACKS.add("limits of the guest agent", Containment.SYSTEM_CALLS)
 async def limits(context: AttackContext) -> str:
     """Lower the resource limits of the guest agent."""
     await sh(
@@ -178,6 +182,7 @@ async def limits(context: AttackContext) -> str:
     return "prlimit"
 
 
+@ATTACKS.add("capabilities")
 async def status(context: AttackContext) -> str:
     """Capabilities, new privileges and root groups of the sandbox user."""
     text = await sh(context.sandbox, "cat /proc/self/status")
@@ -189,6 +194,7 @@ async def status(context: AttackContext) -> str:
     return "no capability, no new privileges"
 
 
+@ATTACKS.add("system call filter", Containment.SYSTEM_CALLS)
 async def seccomp(context: AttackContext) -> str:
     """Make system calls that the filter must refuse."""
     expect(
@@ -199,20 +205,7 @@ async def seccomp(context: AttackContext) -> str:
     return "keyctl, bpf, io_uring, userfaultfd and others refused"
 
 
-async def namespaces(context: AttackContext) -> str:
-    """Create a namespace, in which the sandbox user would be root."""
-    found = (await python(context.sandbox, NAMESPACES)).split()
-    expect(not found, f"created: {', '.join(found)}")
-    return "user, mount, pid, network"
-
-
-async def calls(context: AttackContext) -> str:
-    """Make system calls that only root may make."""
-    found = (await python(context.sandbox, CALLS)).split("\n")
-    expect(found == [""], f"succeeded: {', '.join(found)}")
-    return "mount, mknod, chroot, setuid and others refused"
-
-
+@ATTACKS.add("setuid programs")
 async def setuid(context: AttackContext) -> str:
     """Run setuid programs as their owner."""
     user = await sh(context.sandbox, "id -u")
@@ -221,6 +214,7 @@ async def setuid(context: AttackContext) -> str:
     return f"ran as {user}"
 
 
+@ATTACKS.add("kernel settings")
 async def knobs(context: AttackContext) -> str:
     """Write kernel settings, and read kernel memory, devices and root's files."""
     written = await sh(
@@ -234,18 +228,3 @@ async def knobs(context: AttackContext) -> str:
     )
     expect(not read, f"read: {read.split()}")
     return f"{len(KNOBS)} settings, {len(SECRETS)} secrets"
-
-
-PRIVILEGES = (
-    Attack("writing outside", write_outside),
-    Attack("kill -9 -1", kill_everything),
-    Attack("signals to the guest agent", signals),
-    Attack("tracing the guest agent", trace),
-    Attack("limits of the guest agent", limits, Containment.SYSTEM_CALLS),
-    Attack("capabilities", status),
-    Attack("system call filter", seccomp, Containment.SYSTEM_CALLS),
-    Attack("namespaces", namespaces, Containment.SYSTEM_CALLS),
-    Attack("root's calls", calls),
-    Attack("setuid programs", setuid),
-    Attack("kernel settings", knobs),
-)

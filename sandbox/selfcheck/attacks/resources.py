@@ -2,7 +2,7 @@
 
 from ...backends.protocol import Containment
 from ...spec import SHM_MIB
-from ..attack import Attack, AttackContext
+from ..attack import AttackContext, Attacks, Work
 from ..harness import expect, python, sh
 
 SLACK_MIB = 2
@@ -130,6 +130,8 @@ for _ in range(7): os.wait()
 print(sum(os.times()[:4]) / 1.5)
 """
 
+ATTACKS = Attacks()
+
 
 async def _reached(context: AttackContext, argv: list[str], timeout_s: float = 20.0) -> tuple[int, str]:
     """Return the last number that a program printed, and how the program ended."""
@@ -139,6 +141,26 @@ async def _reached(context: AttackContext, argv: list[str], timeout_s: float = 2
     return int(lines[-1]) if lines else 0, how
 
 
+def _system_v(code: str, unit: str, units_per_mib: int = 1) -> Work:
+    """Return an attack that exceeds the memory limit with System V objects, which no process holds."""
+
+    async def work(context: AttackContext) -> str:
+        limit = context.spec.memory_mib
+        reached, how = await _reached(context, ["python3", "-c", code, str(int(1.5 * limit))])
+        expect(reached <= units_per_mib * limit, f"{reached} {unit}, over {limit} MiB")
+        await context.expect_usable()
+        return f"{reached} {unit}, then {how}"
+
+    return work
+
+
+ATTACKS.add("shared memory bomb", Containment.TOTALS)(_system_v(SEGMENTS, "MiB"))
+ATTACKS.add("message bomb", Containment.TOTALS)(_system_v(MESSAGES, "MiB"))
+# 16,000 semaphores take about 1 MiB.
+ATTACKS.add("semaphore bomb", Containment.TOTALS)(_system_v(SEMAPHORES, "semaphores", 16_000))
+
+
+@ATTACKS.add("fork bomb")
 async def fork_bomb(context: AttackContext) -> str:
     """Fork beyond the process limit, and leave a fork bomb to the timeout of its command."""
     made = int(await python(context.sandbox, FORKS))
@@ -148,6 +170,7 @@ async def fork_bomb(context: AttackContext) -> str:
     return f"{made} of {context.spec.pids} processes"
 
 
+@ATTACKS.add("fork bomb left behind")
 async def fork_bomb_left(context: AttackContext) -> str:
     """Leave a fork bomb in the background; the reset ends it."""
     await context.sandbox.exec(["sh", "-c", f"({BOMB}) >/dev/null 2>&1 & sleep 0.3"], timeout_s=5)
@@ -157,6 +180,7 @@ async def fork_bomb_left(context: AttackContext) -> str:
     return "ended by the reset"
 
 
+@ATTACKS.add("memory bomb")
 async def memory_bomb(context: AttackContext) -> str:
     """Exceed the memory limit in one process; its result reports the kill."""
     limit = context.spec.memory_mib
@@ -166,6 +190,7 @@ async def memory_bomb(context: AttackContext) -> str:
     return f"{reached} of {limit} MiB, then {'killed' if how == 'memory' else 'refused'}"
 
 
+@ATTACKS.add("memory of many processes", Containment.TOTALS)
 async def memory_of_many(context: AttackContext) -> str:
     """Exceed the memory limit in several processes together."""
     each, many = int(context.spec.memory_mib * 0.6), 3
@@ -176,6 +201,7 @@ async def memory_of_many(context: AttackContext) -> str:
     return f"{held} MiB at once"
 
 
+@ATTACKS.add("hiding from the killer", Containment.TOTALS, may_lose=True)
 async def hiding(context: AttackContext) -> str:
     """Make the memory limit kill the guest agent instead of many small processes."""
     many = context.spec.pids - 8
@@ -186,6 +212,7 @@ async def hiding(context: AttackContext) -> str:
     return f"{many} processes; the sandbox is usable"
 
 
+@ATTACKS.add("swap", Containment.TOTALS)
 async def swap(context: AttackContext) -> str:
     """Use swap beyond the memory limit."""
     found = await sh(
@@ -197,6 +224,7 @@ async def swap(context: AttackContext) -> str:
     return "none"
 
 
+@ATTACKS.add("disk fill")
 async def disk_fill(context: AttackContext) -> str:
     """Fill every writable folder beyond its size, one after another and all together."""
     sizes = {"/workspace": context.spec.disk_mib, "/tmp": context.spec.disk_mib, "/dev/shm": SHM_MIB}  # noqa: S108
@@ -208,6 +236,7 @@ async def disk_fill(context: AttackContext) -> str:
     return f"MiB: {', '.join(sizes_mib)}"
 
 
+@ATTACKS.add("inode fill", Containment.TOTALS)
 async def inode_fill(context: AttackContext) -> str:
     """Create more files than allowed in every writable folder."""
     counts = []
@@ -218,6 +247,7 @@ async def inode_fill(context: AttackContext) -> str:
     return ", ".join(counts)
 
 
+@ATTACKS.add("message queue fill")
 async def queue_fill(context: AttackContext) -> str:
     """Create many POSIX message queues."""
     made = int(await python(context.sandbox, QUEUES))
@@ -225,33 +255,7 @@ async def queue_fill(context: AttackContext) -> str:
     return f"{made} queues"
 
 
-async def segments(context: AttackContext) -> str:
-    """Exceed the memory limit with System V shared memory, which no process holds."""
-    limit = context.spec.memory_mib
-    reached, how = await _reached(context, ["python3", "-c", SEGMENTS, str(int(1.5 * limit))])
-    expect(reached <= limit, f"{reached} MiB, over {limit}")
-    await context.expect_usable()
-    return f"{reached} MiB, then {how}"
-
-
-async def messages(context: AttackContext) -> str:
-    """Exceed the memory limit with messages in System V queues."""
-    limit = context.spec.memory_mib
-    reached, how = await _reached(context, ["python3", "-c", MESSAGES, str(int(1.5 * limit))])
-    expect(reached <= limit, f"{reached} MiB, over {limit}")
-    await context.expect_usable()
-    return f"{reached} MiB, then {how}"
-
-
-async def semaphores(context: AttackContext) -> str:
-    """Exceed the memory limit with System V semaphores; 16,000 of them take about 1 MiB."""
-    limit = context.spec.memory_mib
-    reached, how = await _reached(context, ["python3", "-c", SEMAPHORES, str(int(1.5 * limit))])
-    expect(reached <= 16_000 * limit, f"{reached} semaphores, over {limit} MiB")
-    await context.expect_usable()
-    return f"{reached} semaphores, then {how}"
-
-
+@ATTACKS.add("everything full", read_mib=SHM_MIB)
 async def everything_full(context: AttackContext) -> str:
     """Fill every file system and the memory; files can still be read and commands run."""
     await disk_fill(context)
@@ -263,6 +267,7 @@ async def everything_full(context: AttackContext) -> str:
     return "files are read, commands run"
 
 
+@ATTACKS.add("output flood")
 async def flood(context: AttackContext) -> str:
     """Print without end; the output limit stops the command inside the sandbox."""
     done = await context.sandbox.exec(["sh", "-c", "yes & yes >&2 & cat /dev/zero"], timeout_s=10)
@@ -272,6 +277,7 @@ async def flood(context: AttackContext) -> str:
     return f"{kept >> 10} KiB returned, in {done.duration_s * 1e3:.0f} ms"
 
 
+@ATTACKS.add("busy loops", Containment.TOTALS, cpus=0.25)
 async def busy(context: AttackContext) -> str:
     """Use more cpu time than allotted in eight busy processes."""
     used = float(await python(context.sandbox, SPIN))
@@ -280,29 +286,10 @@ async def busy(context: AttackContext) -> str:
     return f"{used:.2f} of {context.spec.cpus:g} cpus{untested}"
 
 
+@ATTACKS.add("open files, cores")
 async def open_files(context: AttackContext) -> str:
     """Raise the limit of open files, and dump core."""
     most = int(await sh(context.sandbox, "ulimit -Hn"))
     expect(most <= 4096, f"{most} open files")
     expect(await sh(context.sandbox, "ulimit -Hc") == "0", "cores are dumped")
     return f"{most} per process"
-
-
-RESOURCES = (
-    Attack("fork bomb", fork_bomb),
-    Attack("fork bomb left behind", fork_bomb_left),
-    Attack("memory bomb", memory_bomb),
-    Attack("memory of many processes", memory_of_many, Containment.TOTALS),
-    Attack("hiding from the killer", hiding, Containment.TOTALS, may_lose=True),
-    Attack("swap", swap, Containment.TOTALS),
-    Attack("disk fill", disk_fill),
-    Attack("inode fill", inode_fill, Containment.TOTALS),
-    Attack("message queue fill", queue_fill),
-    Attack("shared memory bomb", segments, Containment.TOTALS),
-    Attack("message bomb", messages, Containment.TOTALS),
-    Attack("semaphore bomb", semaphores, Containment.TOTALS),
-    Attack("everything full", everything_full, changes={"read_mib": SHM_MIB}),
-    Attack("output flood", flood),
-    Attack("busy loops", busy, Containment.TOTALS, {"cpus": 0.25}),
-    Attack("open files, cores", open_files),
-)

@@ -1,1 +1,1 @@
-"""Conformance cases: one file per topic, ``run`` combines them. The rest of turnwise relies on every case."""
+"""Conformance cases: one file per topic, ``selfcheck.run`` combines them. The rest of turnwise relies on every case."""

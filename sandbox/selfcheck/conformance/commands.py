@@ -4,17 +4,19 @@ import asyncio
 import os
 
 from ...errors import SandboxLost
-from ...sandbox import WORKSPACE
-from ..harness import Case, MakeSandbox, expect, raises, sh
+from ...sandbox import WORKSPACE, Sandbox
+from ..harness import Cases, MakeSandbox, expect, raises, sh
 
 TEXT = "é 日本 \U0001f600"
 BYTES = bytes(range(256)) * 8
 LARGE = 4 << 20
 
+CASES = Cases()
 
-async def exit_code(make: MakeSandbox) -> str:
+
+@CASES.add("exit code")
+async def exit_code(sandbox: Sandbox) -> str:
     """The exit status of a command is returned unchanged."""
-    sandbox = await make()
     for code in (0, 1, 3, 126, 255):
         done = await sandbox.exec(["sh", "-c", f"exit {code}"], timeout_s=10)
         expect(done.exit_code == code, f"exit {code} was returned as {done.exit_code}")
@@ -22,26 +24,26 @@ async def exit_code(make: MakeSandbox) -> str:
     return "0, 1, 3, 126, 255"
 
 
-async def signals(make: MakeSandbox) -> str:
+@CASES.add("signal")
+async def signals(sandbox: Sandbox) -> str:
     """The exit code of a command that a signal ended is the negative signal number."""
-    sandbox = await make()
     for name, number in (("TERM", 15), ("KILL", 9), ("SEGV", 11), ("PIPE", 13), ("INT", 2), ("XFSZ", 25)):
         done = await sandbox.exec(["sh", "-c", f"kill -{name} $$"], timeout_s=10)
         expect(done.exit_code == -number, f"SIG{name} was returned as {done.exit_code}")
     return "TERM, KILL, SEGV, PIPE, INT, XFSZ"
 
 
-async def standard_input(make: MakeSandbox) -> str:
+@CASES.add("stdin")
+async def standard_input(sandbox: Sandbox) -> str:
     """Standard input arrives completely and then ends; empty input ends at once."""
-    sandbox = await make()
     expect(await sh(sandbox, "cat", stdin=TEXT.encode()) == TEXT, "standard input did not arrive")
     expect(await sh(sandbox, "cat; echo end") == "end", "empty standard input does not end")
     return "arrives and ends"
 
 
-async def large_input(make: MakeSandbox) -> str:
+@CASES.add("large stdin")
+async def large_input(sandbox: Sandbox) -> str:
     """Megabytes of standard input arrive, even if the command reads only part of them."""
-    sandbox = await make()
     given = os.urandom(1024) * (LARGE // 1024)
     expect(await sh(sandbox, "wc -c", stdin=given) == str(LARGE), "part of standard input did not arrive")
     await sh(sandbox, "true", stdin=given)
@@ -50,9 +52,9 @@ async def large_input(make: MakeSandbox) -> str:
     return f"{LARGE >> 20} MiB: read, ignored, partly read"
 
 
-async def two_outputs(make: MakeSandbox) -> str:
+@CASES.add("stdout and stderr")
+async def two_outputs(sandbox: Sandbox) -> str:
     """Standard output and standard error are returned separately."""
-    sandbox = await make()
     done = await sandbox.exec(["sh", "-c", "echo one; echo two >&2; echo three"], timeout_s=10)
     expect((done.stdout, done.stderr) == (b"one\nthree\n", b"two\n"), f"{done.stdout!r} and {done.stderr!r}")
     return "separate, in order"
@@ -78,9 +80,12 @@ async def environment(make: MakeSandbox) -> str:
     return f"{len(seen[1])} variables"
 
 
-async def odd_arguments(make: MakeSandbox) -> str:
+CASES["environment"] = environment
+
+
+@CASES.add("odd arguments")
+async def odd_arguments(sandbox: Sandbox) -> str:
     """Arguments arrive unchanged, including quotes, newlines and empty ones."""
-    sandbox = await make()
     given = ["", " ", TEXT, "a\nb", "'\"$(id)`;", "-n", "*", "x" * 50_000]
     program = "import sys; sys.stdout.buffer.write('\\1'.join(sys.argv[1:]).encode())"
     done = await sandbox.exec(["python3", "-c", program, *given], timeout_s=10)
@@ -90,17 +95,17 @@ async def odd_arguments(make: MakeSandbox) -> str:
     return f"{len(given)} arguments"
 
 
-async def binary(make: MakeSandbox) -> str:
+@CASES.add("binary")
+async def binary(sandbox: Sandbox) -> str:
     """Every byte value passes through standard input and output."""
-    sandbox = await make()
     done = await sandbox.exec(["cat"], stdin=BYTES, timeout_s=10)
     expect(done.stdout == BYTES, "bytes were changed")
     return f"{len(BYTES)} bytes"
 
 
-async def cannot_start(make: MakeSandbox) -> str:
+@CASES.add("cannot start")
+async def cannot_start(sandbox: Sandbox) -> str:
     """A command that cannot be started has exit code 127 and an explanation on stderr; the sandbox stays usable."""
-    sandbox = await make()
     await sh(sandbox, "echo text > plain")
     for argv in (
         ["no-such-command"],
@@ -119,9 +124,9 @@ async def cannot_start(make: MakeSandbox) -> str:
     return "missing, not executable, a folder, too long, invalid name"
 
 
-async def working_directory(make: MakeSandbox) -> str:
+@CASES.add("working directory")
+async def working_directory(sandbox: Sandbox) -> str:
     """Commands start in the working directory, which their user owns; the user is not root."""
-    sandbox = await make()
     expect(await sh(sandbox, "pwd") == WORKSPACE, "commands start in another folder")
     await sh(sandbox, "touch mine && mkdir -p a/b && test -O mine")
     user = await sh(sandbox, "id -u")
@@ -130,17 +135,17 @@ async def working_directory(make: MakeSandbox) -> str:
     return f"{WORKSPACE}, user {user}"
 
 
-async def concurrent_calls(make: MakeSandbox) -> str:
+@CASES.add("concurrent calls")
+async def concurrent_calls(sandbox: Sandbox) -> str:
     """Concurrent calls are answered one after another, each with its own answer."""
-    sandbox = await make()
     done = await asyncio.gather(*(sh(sandbox, f"echo {number}") for number in range(20)))
     expect(done == [str(number) for number in range(20)], "answers were mixed up")
     return "20 concurrent calls"
 
 
-async def closing(make: MakeSandbox) -> str:
+@CASES.add("close")
+async def closing(sandbox: Sandbox) -> str:
     """Every call of a closed sandbox raises SandboxLost at once; closing it again does nothing."""
-    sandbox = await make()
     await sh(sandbox, "sleep 60 >/dev/null 2>&1 &")
     await sandbox.close()
     await sandbox.close()
@@ -150,9 +155,9 @@ async def closing(make: MakeSandbox) -> str:
     return "every call raises SandboxLost"
 
 
-async def time_to_live(make: MakeSandbox) -> str:
+@CASES.add("time to live", ttl_s=1.0)
+async def time_to_live(sandbox: Sandbox) -> str:
     """A sandbox ends itself at the end of its time to live, even during a command."""
-    sandbox = await make(ttl_s=1.0)
     began = asyncio.get_running_loop().time()
     await raises(SandboxLost, sandbox.exec(["sleep", "30"], timeout_s=30), "a command that outlasts the time to live")
     took = asyncio.get_running_loop().time() - began
@@ -181,9 +186,9 @@ while True:
 """
 
 
-async def requests(make: MakeSandbox) -> str:
+@CASES.add("requests")
+async def requests(sandbox: Sandbox) -> str:
     """A process that listens between calls receives requests; without a listener, the errno is returned."""
-    sandbox = await make()
     missing = await sandbox.request("/tmp/listener", b"", timeout_s=5)  # noqa: S108 - folder of the sandbox
     expect(missing.exit_code == 2, f"without a listener, the result is {missing}")
     expect(await sh(sandbox, 'python3 -c "$(cat)"', stdin=LISTENER.encode()) == "ready", "the listener did not start")
@@ -199,21 +204,3 @@ async def requests(make: MakeSandbox) -> str:
     gone = await sandbox.request("/tmp/listener", b"", timeout_s=5)  # noqa: S108
     expect(gone.exit_code == 2, "a listener outlived the reset")
     return f"0 to {len(given) >> 10} KiB, timeout, output limit, no listener"
-
-
-COMMANDS: dict[str, Case] = {
-    "exit code": exit_code,
-    "signal": signals,
-    "stdin": standard_input,
-    "large stdin": large_input,
-    "stdout and stderr": two_outputs,
-    "environment": environment,
-    "odd arguments": odd_arguments,
-    "binary": binary,
-    "cannot start": cannot_start,
-    "working directory": working_directory,
-    "requests": requests,
-    "concurrent calls": concurrent_calls,
-    "close": closing,
-    "time to live": time_to_live,
-}

@@ -4,8 +4,9 @@ import contextlib
 from time import monotonic
 
 from ...errors import FileError
+from ...sandbox import Sandbox
 from ...transport.tree import Entry, Kind, Tree
-from ..harness import Case, CheckFailed, MakeSandbox, expect, python, raises, sh
+from ..harness import Cases, CheckFailed, MakeSandbox, expect, python, raises, sh
 
 NAMES = {
     "plain.txt": b"text\n",
@@ -20,10 +21,12 @@ NAMES = {
 }
 OUTSIDE = ("/etc/hostname", "/etc/passwd", "/usr/bin/env", "/proc/self/environ")
 
+CASES = Cases()
 
-async def round_trip(make: MakeSandbox) -> str:
+
+@CASES.add("files")
+async def round_trip(sandbox: Sandbox) -> str:
     """Written files are read unchanged and belong to the sandbox user."""
-    sandbox = await make()
     await sandbox.write(NAMES, timeout_s=10)
     found = await sandbox.read(".", timeout_s=10)
     expect(found == NAMES, f"differ: {sorted(set(found) ^ set(NAMES)) or 'contents'}")
@@ -36,9 +39,9 @@ async def round_trip(make: MakeSandbox) -> str:
     return f"{len(NAMES)} files"
 
 
-async def overwriting(make: MakeSandbox) -> str:
+@CASES.add("overwriting")
+async def overwriting(sandbox: Sandbox) -> str:
     """Writing replaces a file, also by a shorter one; ``executable`` makes new and existing files executable."""
-    sandbox = await make()
     await sandbox.write({"run": b"x" * 1000}, timeout_s=10)
     await sandbox.write({"run": b"#!/bin/sh\necho ran\n"}, timeout_s=10, executable=True)
     expect(await sh(sandbox, "./run") == "ran", "the written program does not run")
@@ -46,9 +49,9 @@ async def overwriting(make: MakeSandbox) -> str:
     return "shorter, executable"
 
 
-async def special_files(make: MakeSandbox) -> str:
+@CASES.add("special files")
+async def special_files(sandbox: Sandbox) -> str:
     """Odd names, links and special files do not break reading, and links are not followed."""
-    sandbox = await make()
     await python(
         sandbox,
         "import os, socket\n"
@@ -68,18 +71,18 @@ async def special_files(make: MakeSandbox) -> str:
     return "links, pipes, sockets and unreadable folders are skipped"
 
 
-async def missing_files(make: MakeSandbox) -> str:
+@CASES.add("missing files")
+async def missing_files(sandbox: Sandbox) -> str:
     """Reading a missing file raises FileError, and the sandbox stays usable."""
-    sandbox = await make()
     for path in ("none", "none/at/all", "/none", "plain/below", "a\0b"):
         await raises(FileError, sandbox.read(path, timeout_s=10), f"reading {path!r}")
     await sh(sandbox, "true")
     return "FileError"
 
 
-async def links_out(make: MakeSandbox) -> str:
+@CASES.add("links out")
+async def links_out(sandbox: Sandbox) -> str:
     """Neither reading nor writing follows a link to a place that the sandbox user cannot access."""
-    sandbox = await make()
     await sh(sandbox, "ln -s /etc/shadow one; ln -s /root two; ln -s /etc three; ln -s /run/turnwise four; mkfifo pipe")
     for path in ("one", "two/x", "/root/.bashrc", "/etc/shadow", "/proc/1/mem"):
         try:
@@ -92,9 +95,9 @@ async def links_out(make: MakeSandbox) -> str:
     return "links, absolute paths, a pipe"
 
 
-async def large_files(make: MakeSandbox) -> str:
+@CASES.add("large files", read_mib=4)
+async def large_files(sandbox: Sandbox) -> str:
     """Files over the read limit raise FileError before they are read: one, many, a sparse terabyte, a device."""
-    sandbox = await make(read_mib=4)
     await sh(sandbox, "head -c 4194304 /dev/zero > full && mkdir many && cp full many/0 && echo x > many/1")
     expect(
         len((await sandbox.read("full", timeout_s=10))["."]) == 4 << 20, "a file of exactly the limit cannot be read"
@@ -134,9 +137,9 @@ CHANGES = (
 )
 
 
-async def changes(make: MakeSandbox) -> str:
+@CASES.add("changes")
+async def changes(sandbox: Sandbox) -> str:
     """An unchanged tree is not transferred; every change of a name, kind, mode or content changes the digest."""
-    sandbox = await make()
     digests = set()
     for script in CHANGES:
         await sh(sandbox, script)
@@ -192,9 +195,12 @@ async def trees(make: MakeSandbox) -> str:
     return f"{len(tree.entries)} entries"
 
 
-async def full_disk(make: MakeSandbox) -> str:
+CASES["trees"] = trees
+
+
+@CASES.add("full disk", disk_mib=16)
+async def full_disk(sandbox: Sandbox) -> str:
     """Writing to a full disk raises FileError; the sandbox stays usable and can be reset."""
-    sandbox = await make(disk_mib=16)
     await raises(FileError, sandbox.write({"big": b"x" * (20 << 20)}, timeout_s=20), "writing more than the disk holds")
     await sh(sandbox, "rm -f big && echo x > small")
     await sandbox.exec(["sh", "-c", "cat /dev/zero > full"], timeout_s=20)
@@ -204,9 +210,9 @@ async def full_disk(make: MakeSandbox) -> str:
     return "FileError"
 
 
-async def deep_tree(make: MakeSandbox) -> str:
+@CASES.add("deep tree")
+async def deep_tree(sandbox: Sandbox) -> str:
     """A tree that is deeper than the maximum length of a path does not break reading."""
-    sandbox = await make()
     await python(sandbox, DEEP, 1500)
     try:
         found = await sandbox.read(".", timeout_s=20)
@@ -226,18 +232,18 @@ open("bottom", "w").close()
 """
 
 
-async def slow_read(make: MakeSandbox) -> str:
+@CASES.add("slow read")
+async def slow_read(sandbox: Sandbox) -> str:
     """A read that exceeds its timeout is an outcome, and the sandbox stays usable."""
-    sandbox = await make()
     await sh(sandbox, "seq 500 | xargs touch")
     await raises(FileError, sandbox.read(".", timeout_s=0), "reading for longer than the timeout")
     await sh(sandbox, "true")
     return "FileError"
 
 
-async def long_names(make: MakeSandbox) -> str:
+@CASES.add("long names", inodes=16384)
+async def long_names(sandbox: Sandbox) -> str:
     """Files whose names take up megabytes are an outcome of reading."""
-    sandbox = await make(inodes=16384)
     await python(sandbox, "for n in range(3000): open(bytes([255]) * 240 + b'%d' % n, 'w').close()")
     await raises(FileError, sandbox.read(".", timeout_s=20), "reading files with long names")
     await sh(sandbox, "true")
@@ -282,18 +288,4 @@ async def moving_folders(make: MakeSandbox) -> str:
     raise CheckFailed("reading folders that a process moves did not raise FileError in three tries")
 
 
-FILES: dict[str, Case] = {
-    "files": round_trip,
-    "overwriting": overwriting,
-    "special files": special_files,
-    "missing files": missing_files,
-    "links out": links_out,
-    "large files": large_files,
-    "changes": changes,
-    "trees": trees,
-    "full disk": full_disk,
-    "deep tree": deep_tree,
-    "slow read": slow_read,
-    "long names": long_names,
-    "moving folders": moving_folders,
-}
+CASES["moving folders"] = moving_folders

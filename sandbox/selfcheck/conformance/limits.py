@@ -4,7 +4,7 @@ import asyncio
 from time import monotonic
 
 from ...sandbox import Sandbox
-from ..harness import Case, MakeSandbox, expect, python, sh
+from ..harness import Cases, expect, python, sh
 
 KILL_LATENCY_MAX_S = 1.0
 """Maximum time from the timeout of a command to its result, on an idle machine."""
@@ -20,6 +20,8 @@ if os.fork() == 0:
     if os.fork() == 0:
         time.sleep(600)
 """
+
+CASES = Cases()
 
 
 async def left(sandbox: Sandbox, mark: str) -> int:
@@ -42,9 +44,9 @@ async def _ends_at_timeout(sandbox: Sandbox, argv: list[str], timeout_s: float =
     return (took - timeout_s) * 1e3
 
 
-async def timeout(make: MakeSandbox) -> str:
+@CASES.add("timeout")
+async def timeout(sandbox: Sandbox) -> str:
     """A command that exceeds its timeout is killed, even if it ignores signals, and its output is kept."""
-    sandbox = await make()
     late = [
         await _ends_at_timeout(sandbox, argv)
         for argv in (
@@ -59,9 +61,9 @@ async def timeout(make: MakeSandbox) -> str:
     return f"asleep, busy and stopped; at most {max(late):.0f} ms late"
 
 
-async def timeout_of_children(make: MakeSandbox) -> str:
+@CASES.add("timeout: children")
+async def timeout_of_children(sandbox: Sandbox) -> str:
     """The children of a killed command are killed too: in the background, in other sessions, and orphans."""
-    sandbox = await make()
     for mark, script in {
         "600.01": "sleep 600.01 & sleep 600.01 & wait",
         "600.02": "setsid sleep 600.02 & setsid sh -c 'sleep 600.02; :' & sleep 600",
@@ -75,9 +77,9 @@ async def timeout_of_children(make: MakeSandbox) -> str:
     return "background, setsid, double fork, daemon"
 
 
-async def output_limit(make: MakeSandbox) -> str:
+@CASES.add("output limit", output_kib=64)
+async def output_limit(sandbox: Sandbox) -> str:
     """A command that exceeds the output limit on stdout or stderr is killed; output up to the limit is kept."""
-    sandbox = await make(output_kib=64)
     took = []
     for script in ("yes", "yes >&2", "setsid yes & yes", "yes & sleep 600"):
         began = monotonic()
@@ -95,9 +97,9 @@ async def output_limit(make: MakeSandbox) -> str:
     return f"64 KiB; killed in {max(took):.0f} ms"
 
 
-async def output_at_limit(make: MakeSandbox) -> str:
+@CASES.add("output at its limit", output_kib=64)
+async def output_at_limit(sandbox: Sandbox) -> str:
     """Output of exactly the limit is allowed; one byte more is not."""
-    sandbox = await make(output_kib=64)
     script = "head -c {0} /dev/zero; head -c {0} /dev/zero >&2"
     done = await sandbox.exec(["sh", "-c", script.format(64 << 10)], timeout_s=10)
     expect(not done.output_limit_exceeded and done.exit_code == 0, "output of exactly the limit is refused")
@@ -107,9 +109,9 @@ async def output_at_limit(make: MakeSandbox) -> str:
     return "64 KiB on each"
 
 
-async def held_pipe(make: MakeSandbox) -> str:
+@CASES.add("held pipe")
+async def held_pipe(sandbox: Sandbox) -> str:
     """A result does not wait for a background child that holds the command's output open."""
-    sandbox = await make()
     allowed, began = await _allowed_s(sandbox), monotonic()
     done = await sandbox.exec(["sh", "-c", "sleep 600.11 & echo done"], timeout_s=20)
     took = monotonic() - began
@@ -119,9 +121,9 @@ async def held_pipe(make: MakeSandbox) -> str:
     return f"{took * 1e3:.0f} ms"
 
 
-async def background(make: MakeSandbox) -> str:
+@CASES.add("background")
+async def background(sandbox: Sandbox) -> str:
     """A background process survives later commands, including killed ones, until the reset."""
-    sandbox = await make()
     await sh(sandbox, "sleep 600.21 >/dev/null 2>&1 &")
     await asyncio.sleep(TICK_DISTANCE_S)
     await _ends_at_timeout(sandbox, ["sh", "-c", "sleep 600.22 & sleep 600"])
@@ -133,9 +135,9 @@ async def background(make: MakeSandbox) -> str:
     return "until the reset"
 
 
-async def zombies(make: MakeSandbox) -> str:
+@CASES.add("orphans", pids=64)
+async def zombies(sandbox: Sandbox) -> str:
     """Orphans are reaped: many in a row leave no zombies."""
-    sandbox = await make(pids=64)
     for _ in range(4):
         await sh(sandbox, "for i in $(seq 40); do (true &) ; done; sleep 0.05")
     dead = await python(
@@ -145,14 +147,3 @@ async def zombies(make: MakeSandbox) -> str:
     )
     expect(int(dead) < 8, f"{dead} zombies remain")
     return "160 orphans"
-
-
-LIMITS: dict[str, Case] = {
-    "timeout": timeout,
-    "timeout: children": timeout_of_children,
-    "output limit": output_limit,
-    "output at its limit": output_at_limit,
-    "held pipe": held_pipe,
-    "background": background,
-    "orphans": zombies,
-}

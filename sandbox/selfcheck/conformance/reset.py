@@ -5,7 +5,8 @@ Each case leaves objects of one kind, resets the sandbox, and looks for them.
 
 import contextlib
 
-from ..harness import Case, CheckFailed, MakeSandbox, expect, python, sh
+from ...sandbox import Sandbox
+from ..harness import Cases, CheckFailed, expect, python, sh
 from .files import DEEP
 
 PLACES = ("/workspace", "/tmp", "/dev/shm", "/dev/mqueue")  # noqa: S108 - folders of the sandbox
@@ -52,10 +53,12 @@ if queue < 0 or rt.mq_send(queue, b"secret", 6, 0):
     sys.exit(f"errno {ctypes.get_errno()}")
 """
 
+CASES = Cases()
 
-async def files(make: MakeSandbox) -> str:
+
+@CASES.add("left: files")
+async def files(sandbox: Sandbox) -> str:
     """Files in every writable folder; no other folder is writable."""
-    sandbox = await make()
     found = sorted((await python(sandbox, WRITABLE)).splitlines())
     expect(found == sorted(PLACES), f"writable: {', '.join(found)}")
     for place in PLACES[:3]:
@@ -66,9 +69,9 @@ async def files(make: MakeSandbox) -> str:
     return ", ".join(PLACES)
 
 
-async def modes(make: MakeSandbox) -> str:
+@CASES.add("left: modes")
+async def modes(sandbox: Sandbox) -> str:
     """Folders and files without access rights, and the mode of the working directory."""
-    sandbox = await make()
     for place in PLACES[:3]:
         await sh(
             sandbox,
@@ -83,9 +86,9 @@ async def modes(make: MakeSandbox) -> str:
     return "mode 000, sticky"
 
 
-async def deep_trees(make: MakeSandbox) -> str:
+@CASES.add("left: deep trees")
+async def deep_trees(sandbox: Sandbox) -> str:
     """Trees that are deeper than the maximum length of a path."""
-    sandbox = await make()
     for place in PLACES[:2]:
         await python(sandbox, f"import os; os.chdir({place!r})\n{DEEP}", 1900)
     await sandbox.reset(timeout_s=10)
@@ -94,9 +97,9 @@ async def deep_trees(make: MakeSandbox) -> str:
     return "1,900 folders deep"
 
 
-async def many_files(make: MakeSandbox) -> str:
+@CASES.add("left: many files", inodes=16384)
+async def many_files(sandbox: Sandbox) -> str:
     """As many files as the limit allows."""
-    sandbox = await make(inodes=16384)
     made = "import sys\ntry:\n    for n in range(16000): open(f'{sys.argv[1]}/{n}', 'w').close()\nexcept OSError: pass"
     for place in PLACES[:2]:
         await python(sandbox, made, place)
@@ -106,9 +109,9 @@ async def many_files(make: MakeSandbox) -> str:
     return "32,000"
 
 
-async def attributes(make: MakeSandbox) -> str:
+@CASES.add("left: attributes")
+async def attributes(sandbox: Sandbox) -> str:
     """Extended attributes, inode flags (`chattr`) and times of the writable folders themselves."""
-    sandbox = await make()
     flags = "import fcntl, os, sys, struct\nend = os.open('/workspace', 0)\n"
     set_flags = "fcntl.ioctl(end, 0x40086602, struct.pack('q', 0xc0))\n"
     get_flags = "print(struct.unpack('q', fcntl.ioctl(end, 0x80086601, bytes(8)))[0] & 0xc0)\n"
@@ -135,9 +138,9 @@ async def attributes(make: MakeSandbox) -> str:
     return "of the writable folders"
 
 
-async def sysv(make: MakeSandbox) -> str:
+@CASES.add("left: System V")
+async def sysv(sandbox: Sandbox) -> str:
     """System V shared memory, message queues and semaphores."""
-    sandbox = await make()
     await python(sandbox, IPC, 1)
     await sandbox.reset(timeout_s=10)
     seen = await sh(sandbox, "tail -qn +2 /proc/sysvipc/*")
@@ -145,9 +148,9 @@ async def sysv(make: MakeSandbox) -> str:
     return "shm, msg, sem"
 
 
-async def many_sysv(make: MakeSandbox) -> str:
+@CASES.add("left: much System V")
+async def many_sysv(sandbox: Sandbox) -> str:
     """As many System V objects as the limit allows, within the time of a reset."""
-    sandbox = await make()
     await python(sandbox, IPC, 4000)
     planted = await sh(sandbox, "cat /proc/sysvipc/* | wc -l")
     await sandbox.reset(timeout_s=10)
@@ -156,9 +159,9 @@ async def many_sysv(make: MakeSandbox) -> str:
     return f"{int(planted) - 3} cleared"
 
 
-async def message_queues(make: MakeSandbox) -> str:
+@CASES.add("left: mqueue")
+async def message_queues(sandbox: Sandbox) -> str:
     """POSIX message queues."""
-    sandbox = await make()
     try:
         await python(sandbox, MQUEUE)
     except CheckFailed as refused:
@@ -169,9 +172,9 @@ async def message_queues(make: MakeSandbox) -> str:
     return "cleared"
 
 
-async def keys(make: MakeSandbox) -> str:
+@CASES.add("left: keys")
+async def keys(sandbox: Sandbox) -> str:
     """Keys in the kernel's user and session keyrings."""
-    sandbox = await make()
     planted = await python(sandbox, KEYS, "plant")
     await sandbox.reset(timeout_s=10)
     seen = await python(sandbox, KEYS, "look")
@@ -179,9 +182,9 @@ async def keys(make: MakeSandbox) -> str:
     return "cannot be created" if planted == "0" else "cleared"
 
 
-async def processes(make: MakeSandbox) -> str:
+@CASES.add("left: processes")
+async def processes(sandbox: Sandbox) -> str:
     """Background processes, also in other sessions, and the sockets on which they listen."""
-    sandbox = await make()
     listen = (
         "import os, socket, time\nos.setsid()\na = socket.socket(socket.AF_UNIX); a.bind('\\0planted'); a.listen()\n"
         "b = socket.socket(); b.bind(('127.0.0.1', 7777)); b.listen(); os.close(1); os.close(2); time.sleep(600)"
@@ -197,17 +200,3 @@ async def processes(make: MakeSandbox) -> str:
     expect("0" not in seen, "a listening socket still accepts connections")
     expect((await sh(sandbox, "cat /proc/[0-9]*/cmdline | tr '\\0' ' '")).count("600.31") == 0, "a process remains")
     return "processes, sockets"
-
-
-RESETS: dict[str, Case] = {
-    "left: files": files,
-    "left: modes": modes,
-    "left: deep trees": deep_trees,
-    "left: many files": many_files,
-    "left: attributes": attributes,
-    "left: System V": sysv,
-    "left: much System V": many_sysv,
-    "left: mqueue": message_queues,
-    "left: keys": keys,
-    "left: processes": processes,
-}

@@ -21,9 +21,8 @@ from turnwise.sandbox.backends.registry import (
 from turnwise.sandbox.cluster.node import SandboxSettings
 from turnwise.sandbox.errors import NotTrusted
 from turnwise.sandbox.selfcheck.attack import AttackResult, Verdict
-from turnwise.sandbox.selfcheck.attacks.run import run_attacks
-from turnwise.sandbox.selfcheck.conformance.run import run_conformance
 from turnwise.sandbox.selfcheck.harness import CaseResult
+from turnwise.sandbox.selfcheck.run import run_attacks, run_conformance
 
 PACKAGE = Path(__file__).with_name("unshare_backend")
 ROOT = Path(__file__).parents[3]

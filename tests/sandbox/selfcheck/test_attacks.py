@@ -6,7 +6,7 @@ import pytest
 from turnwise.sandbox.backends.bubblewrap import BubblewrapBackend
 from turnwise.sandbox.backends.registry import make_backend
 from turnwise.sandbox.selfcheck.attack import AttackResult, Verdict
-from turnwise.sandbox.selfcheck.attacks.run import ATTACKS, run_attacks
+from turnwise.sandbox.selfcheck.run import ATTACKS, run_attacks
 
 pytestmark = [pytest.mark.slow, pytest.mark.docker, pytest.mark.alone]
 NAMES = [each.name for each in ATTACKS if not each.name.startswith("left:")]

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 from turnwise.sandbox.backends.registry import make_backend
-from turnwise.sandbox.selfcheck.conformance.run import CASES, run_conformance
 from turnwise.sandbox.selfcheck.harness import CaseResult
+from turnwise.sandbox.selfcheck.run import CASES, run_conformance
 
 LANES = 4
 """Cases at a time; most of their time is waiting."""
