@@ -23,7 +23,7 @@ from turnwise.sandbox.backends.docker import DockerBackend
 from turnwise.sandbox.cluster.client import ClusterProvider
 from turnwise.sandbox.cluster.node import NodeSupervisor, SandboxSettings
 from turnwise.sandbox.images.reference import image_reference
-from turnwise.sandbox.pool.pool import Pool
+from turnwise.sandbox.pool import Pool
 from turnwise.sandbox.provider import InProcessProvider
 from turnwise.sandbox.sandbox import Sandbox
 from turnwise.trainer.cluster.runtime import start_ray, stop_ray

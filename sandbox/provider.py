@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from .backends.registry import make_backend
 from .lease import SandboxLease
 from .loop_thread import LoopThread
-from .pool.pool import Pool
+from .pool import Pool
 from .spec import SandboxSpec
 
 LOG = logging.getLogger(__name__)

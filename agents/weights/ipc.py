@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from ...errors import TurnwiseError
-from .base import Link, WeightReceiver, WeightSender
+from .base import Link
 from .source import ParameterSource, metadata_of
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ class IpcSender:
     keeps_weights = False
 
     def __init__(self, source: ParameterSource, link: Link) -> None:
+        """Raises ``TurnwiseError`` if learner or engine is not on a GPU."""
         if not (source.on_gpu and link.engines_on_gpu and link.one_node and link.workers_per_engine == 1):
             raise TurnwiseError(
                 "the weight transport `ipc` needs learner and engine on one GPU: set `learner.device` to `cuda` and "
@@ -71,7 +72,7 @@ class IpcSender:
 class IpcReceiver:
     """The engine's side."""
 
-    def __init__(self, device: torch.device) -> None:
+    def __init__(self, worker: int, device: torch.device) -> None:
         self._device = device
 
     def receive(self, offer: dict[str, Any]) -> Iterator[tuple[str, torch.Tensor]]:
@@ -102,19 +103,9 @@ class IpcReceiver:
 
 
 class IpcTransport:
-    """One GPU that learner and engine share."""
+    """One GPU that learner and engine share; whether it is the same one shows in the first transfer."""
 
-    def sender(self, source: ParameterSource, link: Link) -> WeightSender:
-        """Return the learner's side.
-
-        Raises:
-            TurnwiseError: learner or engine is not on a GPU. Whether it is the same one shows in the first transfer.
-        """
-        return IpcSender(source, link)
-
-    def receiver(self, worker: int, device: torch.device) -> WeightReceiver:
-        """Return the side of an engine's only worker."""
-        return IpcReceiver(device)
+    sender, receiver = IpcSender, IpcReceiver
 
 
 def _as_text(field: Any) -> Any:

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from .base import Link, WeightReceiver, WeightSender
+from .base import Link
 from .source import ParameterSource, ParamMeta, metadata_of
 
 GENERATION_BYTES = 64
@@ -35,7 +35,7 @@ def _view(buffer: mmap.mmap, parameter: ParamMeta, offset: int) -> torch.Tensor:
 
 
 class ShmSender:
-    """The learner's side: the buffer holds the weights of the last ``write``."""
+    """The learner's side: the buffer holds the weights of the last ``write``, of which the first allocates it."""
 
     keeps_weights = True
 
@@ -102,7 +102,7 @@ class ShmReceiver:
     each page into it at the first access.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, worker: int, device: torch.device) -> None:
         self._name = ""
         self._buffer: mmap.mmap | None = None
 
@@ -143,12 +143,6 @@ def _check(buffer: mmap.mmap, offer: dict[str, Any]) -> None:
 
 
 class ShmTransport:
-    """Shared memory of one host."""
+    """Shared memory of one host; all workers of an engine read one buffer."""
 
-    def sender(self, source: ParameterSource, link: Link) -> WeightSender:
-        """Return the learner's side; its buffer is allocated at the first ``write``."""
-        return ShmSender(source, link)
-
-    def receiver(self, worker: int, device: torch.device) -> WeightReceiver:
-        """Return the side of one worker; all workers read one buffer."""
-        return ShmReceiver()
+    sender, receiver = ShmSender, ShmReceiver

@@ -22,7 +22,7 @@ from typing import Any, cast
 from ...logs import log_errors
 from ..errors import SandboxBroken, SandboxError
 from ..guest.frames import encode
-from ..pool.pool import Pool
+from ..pool import Pool
 from ..sandbox import Sandbox
 from ..spec import SandboxSpec
 from ..transport.connection import GuestConnection

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from ...logs import LogFolder, log_errors
 from ..backends.registry import check_options, make_backend
 from ..errors import NoEngine, SandboxError
-from ..pool.pool import Pool
+from ..pool import Pool
 from .lease_server import LeaseServer, NodeEndpoint
 
 LOG = logging.getLogger(__name__)

@@ -16,11 +16,10 @@ from typing import Any, NoReturn
 from .exec import ChildExitPipe, CommandPipes, attend, start
 from .files import Refused, kernel_devices, read_tree, write_tree
 from .frames import TOKEN_VARIABLE
-from .processes import USERS, count_ooms, end_all, kill_all, kill_since, reap
+from .processes import USERS, MemoryRecord, count_ooms, end_all, kill_all, kill_since, reap, watch
 from .reset import IPC_TIMEOUT_S, await_no_ipc, clear_folders, clear_ipc, clear_keys, writable_modes
 from .streams import MAX_STREAMS, Hub, Stream, request
 from .trees import Listed, read_whole, write_whole
-from .watch import MemoryRecord, watch
 
 SOCKETS_MAX = 1024
 """Sockets of all processes together, including connections that wait to be accepted: the kernel charges those to no

@@ -19,7 +19,7 @@ from .guest_stream import FRAME_BYTES, GuestStream
 REASON_MAX_CHARACTERS = 200
 BROKEN_BY_MEMORY = "its memory limit ended it"
 REPORT = b'{"ended": '
-"""Start of the report of process 1 (``guest.watch``)."""
+"""Start of the report of process 1 (``guest.processes.watch``)."""
 START_SLACK_S = 2.0
 """Time by which a guest agent may have started before the host has its connection; its time to live ends as early."""
 

@@ -5,8 +5,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-from ...agents.engine.config import MAX_LORA_RANK
-from ...agents.engine.limits import CPU_HEAD_SIZES
+from ...agents.engine.config import CPU_HEAD_SIZES, MAX_LORA_RANK
 from ...agents.model_folder import model_folder
 from ...agents.rollout.timeouts import Timeouts
 from ...agents.weights.base import check_name

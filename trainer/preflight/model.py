@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ...agents.engine.limits import refuse_unservable
+from ...agents.engine.config import refuse_unservable
 from ...agents.errors import UnusableChat
 from ...agents.model_folder import ADAPTER_CONFIG, ADAPTER_WEIGHTS, base_model, is_adapter
 from ...agents.tokens.conversation import Conversation

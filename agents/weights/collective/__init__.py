@@ -8,12 +8,6 @@ Whoever reaches the learner's port can join a group in place of an engine. Ports
 run on other hosts, in the network of the Ray cluster.
 """
 
-from __future__ import annotations
-
-import torch
-
-from ..base import Link, WeightReceiver, WeightSender
-from ..source import ParameterSource
 from .receiver import CollectiveReceiver
 from .sender import CollectiveSender
 
@@ -21,10 +15,4 @@ from .sender import CollectiveSender
 class CollectiveTransport:
     """A process group per engine."""
 
-    def sender(self, source: ParameterSource, link: Link) -> WeightSender:
-        """Return the learner's side."""
-        return CollectiveSender(source, link)
-
-    def receiver(self, worker: int, device: torch.device) -> WeightReceiver:
-        """Return the side of one worker."""
-        return CollectiveReceiver(worker, device)
+    sender, receiver = CollectiveSender, CollectiveReceiver

@@ -116,25 +116,21 @@ async def large_files(sandbox: Sandbox) -> str:
     return "over 4 MiB; a sparse terabyte cannot be " + ("made" if done.exit_code else "read")
 
 
-CHANGES = (
-    *(
-        ":",
-        "echo a > one",
-        "printf 'a\\nb' > one",
-        "mv one two",
-        "mkdir d; mv two d",
-        "rm -r d; echo > é",
-        "chmod 600 é",
-    ),
-    *(
-        "mkdir empty",
-        "rmdir empty; ln -s é link",
-        "ln -sfn none link",
-        "ln é hard",
-        "rm hard; cp é hard",
-        "mkfifo pipe",
-    ),
-)
+CHANGES = """
+:
+echo a > one
+printf 'a\\nb' > one
+mv one two
+mkdir d; mv two d
+rm -r d; echo > é
+chmod 600 é
+mkdir empty
+rmdir empty; ln -s é link
+ln -sfn none link
+ln é hard
+rm hard; cp é hard
+mkfifo pipe
+""".strip().splitlines()
 
 
 @CASES.add("changes")

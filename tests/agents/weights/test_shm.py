@@ -41,11 +41,11 @@ def written(sender: ShmSender) -> dict[str, Any]:
 
 
 def read(offer: dict[str, Any]) -> dict[str, torch.Tensor]:
-    return {name: value.clone() for name, value in ShmReceiver().receive(offer)}
+    return {name: value.clone() for name, value in ShmReceiver(0, torch.device("cpu")).receive(offer)}
 
 
 def test_each_write_copies_the_current_parameters(module: Tied, sender: ShmSender) -> None:
-    receiver = ShmReceiver()
+    receiver = ShmReceiver(0, torch.device("cpu"))
     first = written(sender)
     assert dict(receiver.receive(first)).keys() == dict(module.named_parameters()).keys()
     with torch.no_grad():
@@ -67,7 +67,7 @@ def test_a_receiver_refuses_another_write_than_offered(sender: ShmSender) -> Non
     fresh = written(sender)
     with pytest.raises(RuntimeError, match="holds write 2, not 1: the learner must not write"):
         read(stale)
-    receiver = ShmReceiver()
+    receiver = ShmReceiver(0, torch.device("cpu"))
     values = receiver.receive(fresh)
     next(values)
     written(sender)
@@ -77,7 +77,7 @@ def test_a_receiver_refuses_another_write_than_offered(sender: ShmSender) -> Non
 
 def test_a_receiver_follows_a_learner_to_its_next_buffer(module: Tied) -> None:
     """The next buffer may have the path and the generation of the one before it."""
-    receiver = ShmReceiver()
+    receiver = ShmReceiver(0, torch.device("cpu"))
     for value in (1.0, 2.0):
         with torch.no_grad():
             module.embed.weight.fill_(value)

@@ -31,7 +31,7 @@ from turnwise.sandbox.backends.ownership import (
 from turnwise.sandbox.backends.registry import make_backend
 from turnwise.sandbox.backends.seccomp import profile
 from turnwise.sandbox.errors import NoEngine, NotTrusted, SandboxLost, StartFailed
-from turnwise.sandbox.pool.pool import Pool
+from turnwise.sandbox.pool import Pool
 from turnwise.sandbox.provider import BACKEND_VARIABLE
 from turnwise.sandbox.spec import SandboxSpec
 

@@ -9,7 +9,7 @@ import psutil
 import pytest
 from turnwise.sandbox import SandboxSpec
 from turnwise.sandbox.backends.docker import DockerBackend
-from turnwise.sandbox.pool.pool import Pool
+from turnwise.sandbox.pool import Pool
 
 SPEC = SandboxSpec(memory_mib=128, disk_mib=16)
 FROZEN_S = float(os.environ.get("TURNWISE_FROZEN_S", "8"))

@@ -17,7 +17,7 @@ from turnwise.sandbox.cluster.lease_server import NodeEndpoint
 from turnwise.sandbox.cluster.leased_connection import LeasedConnection, request_lease
 from turnwise.sandbox.cluster.node import SandboxNode, SandboxSettings
 from turnwise.sandbox.errors import LeaseTimeout, NodeLost, NotTrusted
-from turnwise.sandbox.pool.pool import Pool
+from turnwise.sandbox.pool import Pool
 from turnwise.sandbox.sandbox import Sandbox
 from turnwise.sandbox.transport.guest_stream import GuestStream
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 from turnwise.circuit_breaker import CircuitBreaker
+from turnwise.sandbox import pool as pool_module
 from turnwise.sandbox.backends.bubblewrap import BubblewrapBackend
 from turnwise.sandbox.errors import LeaseTimeout, NoImage, NotTrusted, SandboxError, SandboxLost, StartFailed, TooLarge
-from turnwise.sandbox.pool import pool as pool_module
-from turnwise.sandbox.pool.pool import Pool
+from turnwise.sandbox.pool import Pool
 from turnwise.sandbox.sandbox import Sandbox
 from turnwise.sandbox.spec import SandboxSpec
 from turnwise.tests.sandbox.faulty import Faulty

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from turnwise.sandbox.backends.bubblewrap import BubblewrapBackend
 from turnwise.sandbox.errors import SandboxBusy, SandboxLost
-from turnwise.sandbox.pool.pool import Pool
+from turnwise.sandbox.pool import Pool
 from turnwise.sandbox.spec import SandboxSpec
 
 SPEC = SandboxSpec(memory_mib=128, disk_mib=8, trusted=True)
@@ -45,7 +45,7 @@ def test_the_end_of_the_time_to_live_is_reported() -> None:
 
 
 def test_the_maximum_duration_of_a_lease_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("turnwise.sandbox.pool.pool.MAINTENANCE_INTERVAL_S", 0.05)
+    monkeypatch.setattr("turnwise.sandbox.pool.MAINTENANCE_INTERVAL_S", 0.05)
 
     async def work() -> None:
         pool = await Pool(BubblewrapBackend(), capacity=1, warm=0).open()

@@ -16,8 +16,7 @@ import numpy as np
 import torch
 from turnwise.agents.engine.actor import start_engine
 from turnwise.agents.engine.client import PolicyClient
-from turnwise.agents.engine.config import EngineConfig
-from turnwise.agents.engine.limits import refuse_unservable
+from turnwise.agents.engine.config import EngineConfig, refuse_unservable
 from turnwise.agents.engine.request import Sampling
 from turnwise.agents.tokens.conversation import Conversation
 from turnwise.agents.tokens.renderer import Renderer

@@ -21,11 +21,24 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from ...circuit_breaker import CircuitBreaker
-from ..backends.protocol import Backend
-from ..errors import LeaseTimeout, NoEngine, NoImage, NotTrusted, SandboxError, TooLarge, classify
-from ..sandbox import Sandbox
-from ..spec import SandboxSpec
+from ..circuit_breaker import CircuitBreaker
+from .backends.protocol import Backend
+from .errors import LeaseTimeout, NoEngine, NoImage, NotTrusted, SandboxError, TooLarge, classify
+from .sandbox import Sandbox
+from .spec import SandboxSpec
+
+LOG = logging.getLogger(__name__)
+
+SANDBOX_SHARE = 0.75
+"""Share of the machine's memory for sandboxes if the settings name no amount."""
+GROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+RESET_TIMEOUT_S = 10.0
+REAP_INTERVAL_S = 15.0
+MAINTENANCE_INTERVAL_S = 1.0
+STARVATION_MAX_S = 5.0
+"""Maximum time for which sandboxes of one spec are leased again while a request for another spec waits."""
+PERMANENT_ERRORS = (NoImage, NoEngine, NotTrusted)
+"""Errors that a retry cannot fix; waiting requests fail immediately."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +74,6 @@ class PoolHealth:
         return asdict(self)
 
 
-SANDBOX_SHARE = 0.75
-"""Share of the machine's memory for sandboxes if the settings name no amount."""
-GROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
-
-
 def default_memory_mib() -> int:
     """Return ``SANDBOX_SHARE`` of the memory that this process's control group, or else the machine, has in MiB."""
     total = 0
@@ -81,17 +89,6 @@ def _read(path: str) -> str:
         return Path(path).read_text().strip()
     except OSError:
         return ""
-
-
-LOG = logging.getLogger(__name__)
-
-RESET_TIMEOUT_S = 10.0
-REAP_INTERVAL_S = 15.0
-MAINTENANCE_INTERVAL_S = 1.0
-STARVATION_MAX_S = 5.0
-"""Maximum time for which sandboxes of one spec are leased again while a request for another spec waits."""
-PERMANENT_ERRORS = (NoImage, NoEngine, NotTrusted)
-"""Errors that a retry cannot fix; waiting requests fail immediately."""
 
 
 @dataclass(slots=True, eq=False)

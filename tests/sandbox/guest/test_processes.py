@@ -1,8 +1,8 @@
 """An end of the guest agent is the fault of the sandbox's commands only if its own memory limit caused it."""
 
 import pytest
-from turnwise.sandbox.guest import watch
-from turnwise.sandbox.guest.watch import MemoryRecord, ending
+from turnwise.sandbox.guest import processes as watch
+from turnwise.sandbox.guest.processes import MemoryRecord, ending
 
 
 @pytest.mark.parametrize(

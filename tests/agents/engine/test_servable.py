@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 from transformers import AutoConfig
-from turnwise.agents.engine.config import EngineConfig
-from turnwise.agents.engine.limits import ModelNotServable, refuse_unservable
+from turnwise.agents.engine.config import EngineConfig, ModelNotServable, refuse_unservable
 
 SMALL = {"vocab_size": 16, "hidden_size": 128, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 32}
 MIXED = {"num_hidden_layers": 2, "use_sliding_window": True, "sliding_window": 8, "max_window_layers": 1}
