@@ -184,10 +184,6 @@ class Pool:
         held = [sandbox.spec for sandbox, _ in self._leased.values()] + [waiter.spec for waiter in self._waiting]
         return not self.breaker.is_open and self._fits([*held, spec])
 
-    def is_leased(self, sandbox: Sandbox) -> bool:
-        """Return whether the sandbox is leased and its lease has not ended."""
-        return sandbox.id in self._leased
-
     def release(self, sandbox: Sandbox) -> None:
         """End a lease and reset the sandbox in the background; do nothing if the sandbox is not leased."""
         if self._leased.pop(sandbox.id, None) is not None:

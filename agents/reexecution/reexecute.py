@@ -26,7 +26,7 @@ from ...envs.runner.env_thread import EnvThread
 from ...records import Status, Trajectory
 from ...store.database import Database
 from ...store.errors import Pruned, StepCorrupt
-from ..rollout.environments import Environments
+from ..rollout.group_runner import Environments
 from .compare import CALL_TIMEOUT_S, StepVerdict, compare, compare_end, compare_with_parent, texts_of
 from .stored import Stored, answered, load, not_executable, upgrade_of
 

@@ -28,9 +28,8 @@ from ..errors import NoEngine, NoImage, NotTrusted, StartFailed
 from ..images.reference import PROGRAMS
 from ..sandbox import Sandbox
 from ..spec import SHM_MIB, SandboxSpec
-from ..transport.bootstrap import MOUNT, guest_command, make_sockets_folder, prepare_folder
 from ..transport.connection import GuestConnection
-from ..transport.listener import UnixListener
+from ..transport.listener import MOUNT, UnixListener, guest_command, make_sockets_folder, prepare_folder
 from .ownership import SandboxInfo, describe
 from .protocol import Capabilities, Containment, Prerequisite
 from .seccomp import LIBRARY, PACKAGE, compile_profile, load_library, open_program, profile

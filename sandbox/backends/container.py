@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ..spec import SHM_MIB, SandboxSpec
-from ..transport.bootstrap import MOUNT
+from ..transport.listener import MOUNT
 from .ownership import LABEL
 from .seccomp import profile
 

@@ -33,9 +33,8 @@ from ..images.build import build, engine_client
 from ..images.reference import SHIPPED_IMAGES, image_reference
 from ..sandbox import Sandbox
 from ..spec import SandboxSpec
-from ..transport.bootstrap import guest_command, make_sockets_folder, prepare_folder
 from ..transport.connection import GuestConnection
-from ..transport.listener import UnixListener
+from ..transport.listener import UnixListener, guest_command, make_sockets_folder, prepare_folder
 from .container import host_options, limit_socket_memory
 from .ownership import LABEL, UID, SandboxInfo, describe, labels, reap_reason, this_host
 from .protocol import Capabilities, Containment, Prerequisite, UnknownBackend

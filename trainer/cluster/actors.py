@@ -15,8 +15,7 @@ from typing import Any, Self
 from ...agents.engine.actor import start_engine
 from ...agents.model_folder import loading_allowance_s
 from ...agents.placement import lost_actor, nodes_of_actors, on_node
-from ...agents.players.policy import PolicyPlayer
-from ...agents.players.thinking import ThinkingPlayer
+from ...agents.players.policy import PolicyPlayer, ThinkingPlayer
 from ...agents.rollout.worker import PolicyPlayerFactory, RolloutWorker, WorkerSpec
 from ...agents.store_actor import StoreActor, nearest_writer, send_to
 from ...envs.sandboxes import (

@@ -20,8 +20,7 @@ from turnwise.sandbox.backends.protocol import Capabilities, Prerequisite
 from turnwise.sandbox.errors import NoEngine, NoImage, NotTrusted, StartFailed
 from turnwise.sandbox.guest.frames import TOKEN_VARIABLE
 from turnwise.sandbox.sandbox import Sandbox
-from turnwise.sandbox.transport.bootstrap import guest_command, prepare_folder
-from turnwise.sandbox.transport.listener import TcpListener
+from turnwise.sandbox.transport.listener import TcpListener, guest_command, prepare_folder
 
 START_TIMEOUT_S = 20.0
 SETUP = """

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from turnwise.sandbox.errors import NoEngine
-from turnwise.sandbox.transport.bootstrap import make_sockets_folder
+from turnwise.sandbox.transport.listener import make_sockets_folder
 
 
 def test_the_folder_cannot_be_listed_by_others(monkeypatch: pytest.MonkeyPatch) -> None:
