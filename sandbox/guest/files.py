@@ -6,6 +6,7 @@ own: a path such as ``/proc/self/timerslack_ns`` would read or change the guest 
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
@@ -19,6 +20,7 @@ MAX_FILES = 20_000
 NAMES_MAX_BYTES = 3 << 20
 """Length as JSON of the names that one read may return; the host accepts a header of 4 MiB."""
 PATH_MAX_BYTES = 4096
+CREATE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
 KERNEL_FILE_SYSTEMS = frozenset(
     b"proc sysfs cgroup cgroup2 devpts mqueue debugfs tracefs securityfs bpf configfs fusectl pstore".split()
 )
@@ -92,23 +94,28 @@ def write_tree(files: list[tuple[str, int]], data: bytes, mode: int, kernel: fro
         OSError: a path is not a regular file, or is on one of the devices ``kernel``; or writing failed.
     """
     offset = 0
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
     for name, length in files:
         check_time(until)
-        full = os.path.join(WORKSPACE, name)
-        make_folders(os.path.dirname(full))
-        end = os.open(full, flags, mode)
-        try:
-            if not is_plain(end, kernel):
-                raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), full)
+        with written(os.path.join(WORKSPACE, name), memoryview(data)[offset : offset + length], mode, kernel) as end:
             if mode & 0o100:
                 os.fchmod(end, mode)
-            view = memoryview(data)[offset : offset + length]
-            while view:
-                view = view[os.write(end, view) :]
-        finally:
-            os.close(end)
         offset += length
+
+
+@contextlib.contextmanager
+def written(path: str, content: bytes | memoryview, mode: int, kernel: frozenset[int]) -> Iterator[int]:
+    """Write one file and its missing folders, and yield its descriptor; a new file has this mode. Raises OSError."""
+    make_folders(os.path.dirname(path))
+    end = os.open(path, CREATE, mode)
+    try:
+        if not is_plain(end, kernel):
+            raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), path)
+        view = memoryview(content)
+        while view:
+            view = view[os.write(end, view) :]
+        yield end
+    finally:
+        os.close(end)
 
 
 def is_plain(end: int, kernel: frozenset[int]) -> bool:

@@ -13,9 +13,8 @@ import json
 import os
 import stat
 
-from .files import MAX_FILES, NAMES_MAX_BYTES, WORKSPACE, Refused, check_time, is_plain, make_folders, read_regular
+from .files import MAX_FILES, NAMES_MAX_BYTES, WORKSPACE, Refused, check_time, make_folders, read_regular, written
 
-CREATE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
 LIST = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 
 Listed = tuple[str, str, int, "int | None", int]
@@ -139,7 +138,8 @@ def write_whole(path: str, entries: list[Listed], data: bytes, kernel: frozenset
         make_folders(full)
     for full, mode, mtime_ns, content in parts["file"]:
         check_time(until)
-        write_file(full, mode, mtime_ns, content, kernel)
+        with written(full, content, 0o600, kernel) as end:
+            set_status(end, mode, mtime_ns)
     for full, _, _, first in parts["same"]:
         check_time(until)
         make_folders(os.path.dirname(full))
@@ -155,21 +155,6 @@ def write_whole(path: str, entries: list[Listed], data: bytes, kernel: frozenset
             set_status(end, mode, mtime_ns)
         finally:
             os.close(end)
-
-
-def write_file(path: str, mode: int, mtime_ns: int | None, content: bytes, kernel: frozenset[int]) -> None:
-    """Write one file and its missing folders. Raises OSError."""
-    make_folders(os.path.dirname(path))
-    end = os.open(path, CREATE, 0o600)
-    try:
-        if not is_plain(end, kernel):
-            raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), path)
-        view = memoryview(content)
-        while view:
-            view = view[os.write(end, view) :]
-        set_status(end, mode, mtime_ns)
-    finally:
-        os.close(end)
 
 
 def set_status(end: int, mode: int, mtime_ns: int | None) -> None:
