@@ -25,8 +25,7 @@ SUFFIX = ".folded"
 class StackSampler:
     """Samples the stacks of this process from ``start`` to ``stop``. Linux only, as the whole project."""
 
-    def __init__(self, interval_s: float = INTERVAL_S) -> None:
-        self._interval_s = interval_s
+    def __init__(self) -> None:
         self._spent_us: Counter[str] = Counter()
         self._cpu_ns: dict[int, int] = {}
         """Processor time of each thread at the last sample, by the system's id of the thread."""
@@ -57,7 +56,7 @@ class StackSampler:
         sys.setswitchinterval(self._switch_s)
 
     def _sample(self) -> None:
-        while not self._stopping.wait(self._interval_s):
+        while not self._stopping.wait(INTERVAL_S):
             frames = sys._current_frames()
             for thread in threading.enumerate():
                 frame = frames.get(thread.ident or 0)

@@ -53,7 +53,6 @@ def start_engine(
     max_model_len: int = DEFAULT_MAX_MODEL_LEN,
     *,
     lora_rank: int = 0,
-    name: str | None = None,
     logs: LogFolder | None = None,
 ) -> Any:
     """Start an engine actor that loads ``model_path``; return its handle immediately, while it loads (about 8 s).
@@ -66,7 +65,6 @@ def start_engine(
 
     actor: Any = ray.remote(Engine)
     return actor.options(
-        name=name,
         num_cpus=0,
         num_gpus=config.tensor_parallel_size,
         max_concurrency=1000,

@@ -144,9 +144,9 @@ async def sh(
     return await _output(sandbox, ["sh", "-c", script], timeout_s, stdin, env)
 
 
-async def python(sandbox: Sandbox, code: str, *arguments: object, timeout_s: float = 20.0) -> str:
+async def python(sandbox: Sandbox, code: str, *arguments: object) -> str:
     """Return the stripped output of a Python program, which must exit with 0. Raises CheckFailed, SandboxLost."""
-    return await _output(sandbox, ["python3", "-c", code, *map(str, arguments)], timeout_s, b"", None)
+    return await _output(sandbox, ["python3", "-c", code, *map(str, arguments)], 20.0, b"", None)
 
 
 async def _output(

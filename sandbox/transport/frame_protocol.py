@@ -78,9 +78,9 @@ class FrameProtocol(asyncio.Protocol):
         self.write(header, payload)
         await self._writable.wait()
 
-    def close_transport(self, error: Exception | None = None) -> None:
+    def close_transport(self) -> None:
         """Close the connection at once."""
-        self._end(error or EOFError("closed"))
+        self._end(EOFError("closed"))
 
     def duplicate_socket(self) -> socket.socket:
         """Return a duplicate of the socket, which the caller must close. Raises EOFError."""

@@ -133,9 +133,9 @@ print(sum(os.times()[:4]) / 1.5)
 ATTACKS = Attacks()
 
 
-async def _reached(context: AttackContext, argv: list[str], timeout_s: float = 20.0) -> tuple[int, str]:
+async def _reached(context: AttackContext, argv: list[str]) -> tuple[int, str]:
     """Return the last number that a program printed, and how the program ended."""
-    done = await context.sandbox.exec(argv, timeout_s=timeout_s)
+    done = await context.sandbox.exec(argv, timeout_s=20)
     lines = done.stdout.split()
     how = "memory" if done.oom else "timeout" if done.timed_out else f"exit {done.exit_code}"
     return int(lines[-1]) if lines else 0, how
