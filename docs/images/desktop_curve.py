@@ -1,6 +1,6 @@
-"""Draw the success of several runs on desktops over the minutes of their training, into docs/images.
+"""Draw the success of several runs on desktops over the minutes of their training, next to this file.
 
-python tools/pictures/desktop_curve.py STORE_URL...
+python docs/images/desktop_curve.py STORE_URL...
 
 Each store holds one run. A line is the success of the last ``WINDOW`` training episodes, those of groups that were
 filtered out included; points are the evaluations on held-out tasks, with 95 % intervals.
@@ -17,7 +17,7 @@ from turnwise.records import COUNTED_STATUSES, Purpose, Status, is_success
 from turnwise.store.database import open_database
 from turnwise.store.schema import metric, trajectory
 
-TARGET = Path(__file__).parents[2] / "docs/images/desktop_curve.png"
+TARGET = Path(__file__).with_suffix(".png")
 WINDOW = 300
 STATUSES = [status.value for status in COUNTED_STATUSES]
 SHIFT_MIN = 0.06

@@ -1,8 +1,8 @@
-"""Draw the pictures of the page about desktops, of real desktops, into docs/images: screens and an episode.
+"""Draw the pictures of the page about desktops, of real desktops, next to this file: screens and an episode.
 
 Requires Docker.
 
-python tools/pictures/desktop_pictures.py
+python docs/images/desktop_pictures.py
 """
 
 import io
@@ -18,7 +18,7 @@ from turnwise.envs.tiny.desktop import TinyDesktopEnv
 from turnwise.sandbox import set_provider
 from turnwise.sandbox.provider import InProcessProvider
 
-FOLDER = Path(__file__).parents[2] / "docs/images"
+FOLDER = Path(__file__).parent
 NOTES = b"Shopping\n--------\nbread\nbutter\ncoffee\n"
 SCREENS: dict[str, tuple[DesktopTask, Sequence[str], bool]] = {
     "desktop_applications": (
