@@ -10,6 +10,7 @@ ends in bounded time and memory.
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -27,11 +28,11 @@ MAX_REFERENCES = 8
 """Longest chain of references between new rows that is compared; the rest compares by id."""
 
 
+@dataclass
 class TableRows:
-    """Tables with queries."""
+    """Tables with queries; equal if their rows are."""
 
-    def __init__(self, tables: Tables) -> None:
-        self.tables = tables
+    tables: Tables
 
     def find(self, table: str, /, **where: Any) -> list[Row]:
         """Return the rows with these values, in the table's order."""
