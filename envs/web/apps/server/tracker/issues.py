@@ -148,7 +148,7 @@ def edit_comment(request: Request, comment_id: int) -> Reply:
     row = request.find("comments", id=comment_id, author_id=request.member()["id"])
     text = request.form.text("text") if request.posted else row["text"]
     if not request.posted or not text:
-        return Page("Edit comment", "projects.comment", [NO_COMMENT] if not text else [], path=request.path, text=text)
+        return Page("Edit comment", "issues.comment", [NO_COMMENT] if not text else [], path=request.path, text=text)
     request.db.edit("comments", {"id": comment_id}, text=text)
     return Redirect(f"/issues/{row['issue_id']}", "The comment has been saved.")
 
@@ -188,7 +188,7 @@ def _issue_form(
 ) -> Page:
     return Page(
         title,
-        "projects.edit_issue",
+        "issues.edit_issue",
         errors,
         path=request.path,
         people=request.db.rows("SELECT id, name FROM users ORDER BY name, id"),
@@ -256,7 +256,7 @@ def choose_project(request: Request, issue_id: int) -> Reply:
             return Redirect(f"/issues/{issue_id}/move/milestone")
         errors = ["Choose a project."]
     title = f"Move issue #{issue_id}, step 1 of 3: project"
-    return Page(title, "projects.choose_project", errors, path=request.path, projects=rows, draft=draft)
+    return Page(title, "issues.choose_project", errors, path=request.path, projects=rows, draft=draft)
 
 
 @site.form("/issues/{}/move/milestone")
@@ -273,7 +273,7 @@ def choose_milestone(request: Request, issue_id: int) -> Reply:
         draft["milestone"] = number if number in [row["id"] for row in rows] else None
         return Redirect(f"/issues/{issue_id}/move/confirm")
     title = f"Move issue #{issue_id}, step 2 of 3: milestone"
-    return Page(title, "projects.choose_milestone", path=request.path, milestones=rows, draft=draft)
+    return Page(title, "issues.choose_milestone", path=request.path, milestones=rows, draft=draft)
 
 
 @site.form("/issues/{}/move/confirm")
@@ -309,4 +309,4 @@ def duplicate(request: Request, issue_id: int) -> Reply:
             return Redirect(f"/issues/{issue_id}", f"Issue #{issue_id} is now a duplicate of #{number}.")
         errors = ["Enter the number of another issue."]
     title = f"Mark {issue_name(row)} as duplicate"
-    return Page(title, "projects.duplicate", errors, path=request.path, number=text)
+    return Page(title, "issues.duplicate", errors, path=request.path, number=text)
