@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Awaitable
 from typing import Any
 
-from . import page_input
 from .elements import (
     Refused,
     click_point,
@@ -81,10 +80,10 @@ async def click(context: Context, action: dict[str, Any]) -> None:
     button, count = action.get("button", "left"), action.get("count", 1)
     if "id" not in action:
         x, y = viewport_point(context, action["x"], action["y"])
-        await page_input.click(context.tab.session, x, y, button, count)
+        await context.tab.session.click(x, y, button, count)
     elif found := await click_point(context, action["id"]):
         x, y, context.downloading = found
-        await page_input.click(context.tab.session, x, y, button, count)
+        await context.tab.session.click(x, y, button, count)
     else:
         settings = {"button": button, "click_count": count}
         await on_element(context, action["id"], lambda one: one.click(timeout=COVERED_TIMEOUT_MS, **settings))

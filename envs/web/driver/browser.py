@@ -9,7 +9,6 @@ from typing import Any
 
 from playwright.async_api import Playwright, async_playwright
 
-from . import page_input
 from .chromium import Chromium
 from .protocol import Connection, PlaywrightError
 from .recycling import CLEAR_CLIPBOARD, clear_clipboard, recycled
@@ -137,7 +136,7 @@ class Browser:
         if found is not None:
             self.context = found
             if found.pointed:
-                await page_input.move(found.tab.session, -1, -1)
+                await found.tab.session.move(-1, -1)
             await found.tab.session.send("Runtime.evaluate", {"expression": CLEAR_CLIPBOARD, "userGesture": True})
             return False
         self.context = emptied or await self.new_context(width, height)

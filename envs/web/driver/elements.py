@@ -12,7 +12,6 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from .page_input import call
 from .protocol import GONE, PlaywrightError
 from .tabs import Context
 
@@ -129,7 +128,7 @@ async def _value(context: Context, number: int, function: str, *arguments: Any) 
     """Return the value of a function called on an element; None if it raised or the page is gone. Raises Refused."""
     handle = await resolve(context, number)
     try:
-        return await call(context.tab.session, handle, function, *arguments)
+        return await context.tab.session.call(handle, function, *arguments)
     except PlaywrightError:
         return None
 
@@ -142,7 +141,7 @@ async def handle_of(context: Context, number: int) -> Any:
     """
     remote = await resolve(context, number)
     try:
-        await call(context.tab.session, remote, KEEP, KEPT)
+        await context.tab.session.call(remote, KEEP, KEPT)
         found = (await context.tab.page.evaluate_handle(TAKE, KEPT)).as_element()
     except PlaywrightError:
         found = None

@@ -46,11 +46,18 @@ REPORT_REQUESTS = b'"method":"Network.enable"'
 """In a command of Playwright. Text in a command cannot imitate it: its quotes are escaped."""
 DETACHED = re.compile(rb'\{"method":"Target\.detachedFromTarget","params":\{"sessionId":"([0-9A-F]+)"')
 
+BUTTONS = {"left": 1, "right": 2, "middle": 4}
+"""Bits of the pressed buttons."""
+
 Listener = Callable[[Mapping[str, Any]], object]
 
 
 class ProtocolError(PlaywrightError):  # type: ignore[misc]
     """Chromium refused a command, or the tab of a session is closed."""
+
+
+class ScriptError(PlaywrightError):  # type: ignore[misc]
+    """A script of the task or of the driver raised in the page."""
 
 
 class Session:
@@ -94,6 +101,46 @@ class Session:
         """
         return await self.start(method, params)
 
+    async def move(self, x: float, y: float) -> None:
+        """Move the pointer, in CSS pixels of the window. Raises ProtocolError."""
+        await self.send("Input.dispatchMouseEvent", {"type": "mouseMoved", "x": x, "y": y, "button": "none"})
+
+    async def click(self, x: float, y: float, button: str = "left", count: int = 1) -> None:
+        """Move the pointer and click ``count`` times. Raises ProtocolError."""
+        point = {"x": x, "y": y}
+        sent = [self.start("Input.dispatchMouseEvent", {**point, "type": "mouseMoved", "button": "none"})]
+        for number in range(1, count + 1):
+            pressed = {**point, "button": button, "clickCount": number}
+            down = {**pressed, "type": "mousePressed", "buttons": BUTTONS[button], "force": 0.5}
+            sent.append(self.start("Input.dispatchMouseEvent", down))
+            sent.append(self.start("Input.dispatchMouseEvent", {**pressed, "type": "mouseReleased", "buttons": 0}))
+        await asyncio.gather(*sent)
+
+    async def evaluate(self, expression: str) -> Any:
+        """Return the value of an expression, or of its promise, as JSON allows.
+
+        Raises:
+            ScriptError: the expression raised.
+            ProtocolError: the page was replaced or closed.
+        """
+        request = {"expression": expression, "awaitPromise": True, "returnByValue": True}
+        return _value(await self.send("Runtime.evaluate", request))
+
+    async def call(self, handle: str, function: str, *arguments: Any) -> Any:
+        """Return the value of a function called on a remote object, as JSON allows.
+
+        Raises:
+            ScriptError: the function raised, as one of the page may that it calls.
+            ProtocolError: the page was replaced or closed.
+        """
+        request = {
+            "objectId": handle,
+            "functionDeclaration": function,
+            "arguments": [{"value": argument} for argument in arguments],
+            "returnByValue": True,
+        }
+        return _value(await self.send("Runtime.callFunctionOn", request))
+
     def expects(self, message: bytes) -> bool:
         """Return whether a message is an answer, or an event with a listener; most events have none."""
         event = EVENT.match(message)
@@ -122,6 +169,13 @@ class Session:
             if not future.done():
                 _fail(future, reason)
         self.pending.clear()
+
+
+def _value(answer: Mapping[str, Any]) -> Any:
+    if "exceptionDetails" in answer:
+        details = answer["exceptionDetails"]
+        raise ScriptError(str(details.get("exception", {}).get("description") or details.get("text", ""))[:1000])
+    return answer["result"].get("value")
 
 
 def _fail(future: asyncio.Future[dict[str, Any]], reason: str) -> None:

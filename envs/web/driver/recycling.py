@@ -14,7 +14,6 @@ import asyncio
 import contextlib
 from pathlib import Path
 
-from . import page_input
 from .chromium import browser_uid
 from .protocol import PlaywrightError
 from .tabs import Context, Tab
@@ -95,8 +94,8 @@ async def clear_clipboard(context: Context) -> None:
     session = context.tab.session
     await session.send("Runtime.evaluate", {"expression": CLEAR_CLIPBOARD, "userGesture": True})
     await session.send("Runtime.evaluate", {"expression": "document.body.textContent = '.'"})
-    await page_input.click(session, 10, 16, count=2)
-    await page_input.move(session, -1, -1)
+    await session.click(10, 16, count=2)
+    await session.move(-1, -1)
     await session.send("Runtime.evaluate", {"expression": "document.body.textContent = ''"})
 
 

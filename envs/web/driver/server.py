@@ -28,7 +28,6 @@ from .browser import Browser
 from .chromium import Chromium, browser_uid
 from .elements import Refused
 from .observe import MAX_STRING_CHARS, observe, shorten
-from .page_input import evaluate
 from .protocol import PlaywrightError, ProtocolError
 from .settle import load, settle
 from .tabs import Context
@@ -145,12 +144,12 @@ class Driver:
         """Return the value of an expression in the page; another page may replace it meanwhile."""
         for _ in range(OBSERVE_ATTEMPTS - 1):
             try:
-                return await evaluate(context.tab.session, expression)
+                return await context.tab.session.evaluate(expression)
             except ProtocolError as error:
                 if not any(one in str(error) for one in NAVIGATED):
                     raise
             await settle(context)
-        return await evaluate(context.tab.session, expression)
+        return await context.tab.session.evaluate(expression)
 
     async def open(self, step: dict[str, Any]) -> None:
         """Start an episode at an address."""
