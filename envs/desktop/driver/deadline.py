@@ -32,6 +32,10 @@ STARVED_SHARE = 0.5
 """Share of the time in which a program waits for a processor, from which the machine is at fault."""
 NANOSECONDS = 1e9
 LEAST_S = 1e-3
+INTERVAL_S = 0.02
+"""Read ``left_s`` this often: a longer interval, in which this process got no processor, counts as this one."""
+MAX_STRETCH = 3.0
+"""The wait ends after so many times its timeout in any case."""
 
 Times = Mapping[int, tuple[float, float]]
 """By process id: seconds on a processor, and seconds of waiting for one."""
@@ -96,12 +100,6 @@ class Deadline:
 def left_s() -> float | None:
     """Return the seconds until the deadline that is running; None without one."""
     return None if Deadline.now is None else max(Deadline.now.until - monotonic(), 0.0)
-
-
-INTERVAL_S = 0.02
-"""Read ``left_s`` this often: a longer interval, in which this process got no processor, counts as this one."""
-MAX_STRETCH = 3.0
-"""The wait ends after so many times its timeout in any case."""
 
 
 class Timeout:

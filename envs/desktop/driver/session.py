@@ -14,9 +14,26 @@ from .deadline import DesktopLost, left_s
 from .screen import Screen
 from .user.desktop import DISPLAY, FOLDER
 
+T = TypeVar("T")
 CHUNK_BYTES = 1 << 18
 CONNECT_TIMEOUT_S = 20.0
-POLL_INTERVAL_S = 0.01
+START_TIMEOUT_S = 12.0
+POLL_INTERVAL_S = 0.005
+REGISTRY = "org.a11y.atspi.Registry"
+REGISTER_EVENTS = (
+    REGISTRY,
+    "/org/a11y/atspi/registry",
+    REGISTRY,
+    "RegisterEvent",
+    "s",
+    ("object:children-changed",),
+)
+"""Applications keep a table of their elements, read in one call, only while someone listens for its changes."""
+SETTLE_TIMEOUT_S = 1.5
+OPEN_HOLD_S = 0.1
+"""Rest must hold so long after an application started: it may begin more work once its window is there."""
+EXTENSION_S = 4.0
+"""Extra time for threads that are ready to run but do not get a processor, on a loaded machine."""
 
 
 class UserClient:
@@ -71,21 +88,6 @@ class UserClient:
         line = bytes(self.received[:size])
         del self.received[:size]
         return line
-
-
-T = TypeVar("T")
-START_TIMEOUT_S = 12.0
-POLL_INTERVAL_S = 0.005
-REGISTRY = "org.a11y.atspi.Registry"
-REGISTER_EVENTS = (
-    REGISTRY,
-    "/org/a11y/atspi/registry",
-    REGISTRY,
-    "RegisterEvent",
-    "s",
-    ("object:children-changed",),
-)
-"""Applications keep a table of their elements, read in one call, only while someone listens for its changes."""
 
 
 class Session:
@@ -148,13 +150,6 @@ class Session:
 
     def _managed(self) -> bool:
         return bool(self.screen.cardinals(self.screen.root, "_NET_SUPPORTING_WM_CHECK"))
-
-
-SETTLE_TIMEOUT_S = 1.5
-OPEN_HOLD_S = 0.1
-"""Rest must hold so long after an application started: it may begin more work once its window is there."""
-EXTENSION_S = 4.0
-"""Extra time for threads that are ready to run but do not get a processor, on a loaded machine."""
 
 
 def settle(session: Session, timeout_s: float = SETTLE_TIMEOUT_S, hold_s: float = 0.0) -> bool:

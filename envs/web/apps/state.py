@@ -24,6 +24,14 @@ References = Mapping[str, Mapping[str, str]]
 MAX_VALUES = 1_000_000
 MAX_CHARS = 64 << 20
 """Limits of a database; the largest initial world has a few thousand rows."""
+TIMEOUT_S = 5.0
+"""Limit of all queries of one file; a file of an app takes milliseconds."""
+PROGRESS_STEPS = 10_000
+"""Steps of SQLite's virtual machine between two looks at the clock."""
+MAX_VALUE_BYTES = 1 << 20
+"""Limit of one value or row, generated columns included."""
+ALLOWED = (sqlite3.SQLITE_READ, sqlite3.SQLITE_SELECT)
+ALLOWED_PRAGMAS = ("foreign_key_list", "table_list")
 MAX_REFERENCES = 8
 """Longest chain of references between new rows that is compared; the rest compares by id."""
 
@@ -147,16 +155,6 @@ def _canonical(tables: Tables, table: str, initial: Tables, references: Referenc
         return text_of(name, new[0], depth + 1) if new else value
 
     return sorted(text_of(table, row) for row in tables.get(table, []))
-
-
-TIMEOUT_S = 5.0
-"""Limit of all queries of one file; a file of an app takes milliseconds."""
-PROGRESS_STEPS = 10_000
-"""Steps of SQLite's virtual machine between two looks at the clock."""
-MAX_VALUE_BYTES = 1 << 20
-"""Limit of one value or row, generated columns included."""
-ALLOWED = (sqlite3.SQLITE_READ, sqlite3.SQLITE_SELECT)
-ALLOWED_PRAGMAS = ("foreign_key_list", "table_list")
 
 
 @contextmanager
