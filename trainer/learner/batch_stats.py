@@ -28,7 +28,7 @@ class _Contribution(NamedTuple):
 
 
 def batch_items(batch: Batch, fresh: Collection[str], details: Mapping[str, bytes] = NO_DETAILS) -> list[BatchItem]:
-    """Return one item per trajectory with a trained token, with its detail (``record``) if ``details`` has one.
+    """Return one item per trajectory with a trained token, with its detail (``provenance``) if ``details`` has one.
 
     A trajectory counts as reuse if every trained token of it is reused: its source is neither ``policy`` nor ``patch``,
     or its group is not among ``fresh``, the groups that are trained on for the first time.

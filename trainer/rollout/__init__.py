@@ -1,4 +1,4 @@
-"""Keep groups in flight: admission, dispatcher, group player, scorer, worker pool, circuit breaker.
+"""Keep groups in flight: admission, dispatcher, group player, scoring, worker pool, circuit breaker.
 
 Invariant: every group that opens closes exactly once and is scored exactly once, and rollout waits for learning only in
 ``admission``.
