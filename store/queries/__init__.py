@@ -1,10 +1,10 @@
 """Every read of the store.
 
 ``lists`` returns pages of rows, ``load`` whole records with their content verified, ``rewards`` those of scored groups
-and reward sets, ``groups`` what the driver of a run continues with, ``versions`` the history of a run, ``lineage`` its
-updates with their batches, ``summaries`` its counts, and ``reuse`` the groups and successes that a replay buffer
-selects from. A query takes a connection of ``Database.read`` and changes nothing; to add one, write the function in the
-module of its kind and export it here. ``run_reader`` offers the reads of one run to code outside the event loop.
+and reward sets, ``groups`` what the driver of a run continues with, ``lineage`` the versions of a run and its updates
+with their batches, ``run_details`` its counts, and ``run_reader`` the groups and successes that a replay buffer selects
+from, outside the event loop. A query takes a connection of ``Database.read`` and changes nothing; to add one, write the
+function in the module of its kind and export it here.
 """
 
 from .groups import (
@@ -24,9 +24,18 @@ from .lineage import checkpoints, latest_checkpoint, load_update, reused_groups,
 from .lists import NULL, find_run, list_groups, list_metrics, list_runs, list_trajectories
 from .load import final_observation, group_of, load_group_heads, load_groups, load_trajectory
 from .rewards import load_scored, not_in_set, returns_in, reward_set, reward_sets, rewards_of, scorable
-from .run_details import driven_run, list_driven_runs, run_details
+from .run_details import (
+    accounting,
+    batch_metrics,
+    driven_run,
+    failed_for_good,
+    failure_counts,
+    list_driven_runs,
+    run_details,
+    run_totals,
+    status_counts,
+)
 from .run_reader import RunReader
-from .summaries import accounting, batch_metrics, failed_for_good, failure_counts, run_totals, status_counts
 
 __all__ = [
     "NULL",
