@@ -54,7 +54,8 @@ class StoredStart:
 
     async def check(self) -> None:
         """Check that the turns before the step are reproduced, in an environment for this call. Raises as ``enter``."""
-        env_thread = EnvThread.of(self.stored.group.task)
+        task = self.stored.group.task
+        env_thread = EnvThread(task.env_id, task.options)
         try:
             await env_thread.make(CALL_TIMEOUT_S)
             await self._execute(env_thread, CALL_TIMEOUT_S)

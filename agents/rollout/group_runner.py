@@ -57,7 +57,7 @@ class Environments:
         waiting = self._idle.get(env_key_of(task.env_id, task.options))
         if waiting and not fresh:
             return waiting.pop(), True
-        env_thread = EnvThread.of(task)
+        env_thread = EnvThread(task.env_id, task.options)
         await env_thread.make(timeout_s)
         return env_thread, False
 

@@ -45,10 +45,6 @@ class Finding:
     same_as: str = ""
     """The first check that failed with the same detail; empty if this check is the first."""
 
-    def line(self) -> str:
-        """Return the check and its result as one line."""
-        return heading(self.check) + self.ending()
-
     def ending(self) -> str:
         """Return the rest of the line that ``heading`` begins; a failure like an earlier one names only its check."""
         return f"{self.verdict:<7}  {f'as {self.same_as}' if self.same_as else self.detail}"
@@ -91,7 +87,7 @@ class Report:
 
     def lines(self) -> list[str]:
         """Return the whole report as lines of text."""
-        return [*(finding.line() for finding in self.findings), *self.latencies(), self.summary()]
+        return [*(heading(each.check) + each.ending() for each in self.findings), *self.latencies(), self.summary()]
 
     def summary(self) -> str:
         """Return the number of checks per result, with the names of the failed ones."""

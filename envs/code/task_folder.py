@@ -12,7 +12,6 @@ A folder of such folders is a set of tasks. Files are read on demand; errors nam
 
 import os
 import stat
-from collections.abc import Mapping
 from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -264,7 +263,11 @@ def read_tree(folder: Path) -> Tree:
                 names += [f"{name}/{inner}" for inner in _names(path)]
         except OSError as error:
             raise BadTask(f"{path} cannot be read: {error.strerror}; correct its permissions, or remove it") from None
-    return Tree(_writable(entries) if _is_read_only(folder, entries) else entries)
+    modes = [entry.mode for entry in entries.values() if entry.kind is not Kind.LINK]
+    if modes and not any(mode & stat.S_IWUSR for mode in (folder.stat().st_mode, *modes)):
+        bits = {Kind.FILE: OWNER_OF_FILES, Kind.FOLDER: OWNER_OF_FOLDERS}
+        entries = {path: replace(entry, mode=entry.mode | bits.get(entry.kind, 0)) for path, entry in entries.items()}
+    return Tree(entries)
 
 
 def _check_is_folder(folder: Path) -> None:
@@ -277,18 +280,6 @@ def _check_is_folder(folder: Path) -> None:
         f"{folder} is a file and not a folder (git writes a link as such a file where `core.symlinks` is off); put the "
         "folder in its place, or remove it"
     )
-
-
-def _is_read_only(folder: Path, entries: Mapping[str, Entry]) -> bool:
-    """Return whether the owner may write neither a folder nor anything below it."""
-    modes = [entry.mode for entry in entries.values() if entry.kind is not Kind.LINK]
-    return bool(modes) and not any(mode & stat.S_IWUSR for mode in (folder.stat().st_mode, *modes))
-
-
-def _writable(entries: Mapping[str, Entry]) -> dict[str, Entry]:
-    """Return entries whose owner may read and write them."""
-    bits = {Kind.FILE: OWNER_OF_FILES, Kind.FOLDER: OWNER_OF_FOLDERS}
-    return {path: replace(entry, mode=entry.mode | bits.get(entry.kind, 0)) for path, entry in entries.items()}
 
 
 def _names(folder: Path) -> list[str]:

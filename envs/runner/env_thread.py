@@ -19,7 +19,6 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from ...records import Task
 from ...sandbox.errors import SandboxBroken
 from ..base import TurnEnv
 from ..errors import EnvError, EnvironmentFailed, EnvTimeout
@@ -64,11 +63,6 @@ class EnvThread:
         self._calls: Calls | None = None
         """The calls in the thread of the environment; None before ``make`` and after ``close``."""
         self._key = f"{env_id} {json.dumps(self.options, sort_keys=True, default=str)}"
-
-    @classmethod
-    def of(cls, task: Task) -> "EnvThread":
-        """Return the thread of a task's environment, not yet made."""
-        return cls(task.env_id, task.options)
 
     async def make(self, timeout_s: float) -> None:
         """Start the thread and construct the environment in it. A cancellation abandons the thread.

@@ -106,7 +106,7 @@ def test_the_contract_of_environments_holds(tmp_path: Path) -> None:
     other = FIRST.model_copy(update={"id": "other", "observations": ("open news", "news page", "answer it", "right")})
     held_out = other.model_copy(update={"id": "held-out", "split": "test"})
     report = check(ID, {"path": experts_file(tmp_path, FIRST, other, held_out)})
-    assert [one.line() for one in report.findings if one.verdict is Verdict.FAILED] == []
+    assert [one for one in report.findings if one.verdict is Verdict.FAILED] == []
 
 
 def test_the_environment_speaks_with_the_words_of_its_experts(tmp_path: Path) -> None:

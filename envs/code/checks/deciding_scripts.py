@@ -274,7 +274,8 @@ class _Script:
             self.carrying |= more
         outputs = [node for node in nodes if isinstance(node, ast.Call) and _is_output(node)]
         self.shown = [output for output in outputs if any(map(self._carries, output.args))]
-        self.own = [output for output in outputs if output not in self.shown and self._is_computed(output)]
+        parts = [(output, part) for output in outputs if output not in self.shown for part in output.args]
+        self.own = [output for output, part in parts if any(isinstance(each, ast.Name) for each in self._walk(part))]
 
     def prints_result_of(self, node: ast.stmt | ast.expr) -> bool:
         """Return whether the answer after a decision is a result, or holds nothing that the script computes."""
@@ -283,9 +284,6 @@ class _Script:
         arms = {id(each) for part in parts for each in ast.walk(part)}
         is_own = any((output.end_lineno or 0) >= node.lineno for output in self.own)
         return not is_own or any(id(output) not in arms for output in self.shown)
-
-    def _is_computed(self, output: ast.Call) -> bool:
-        return any(isinstance(each, ast.Name) for part in output.args for each in self._walk(part))
 
     def _carries(self, node: ast.AST) -> bool:
         """Return whether an expression holds a result, or what is computed from one."""

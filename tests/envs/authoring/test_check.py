@@ -305,7 +305,7 @@ def test_the_same_failure_is_shown_once() -> None:
     assert len(repeated) == len(details) - len({*details.values()}) > 0
     assert not repeated.keys() & {*repeated.values()}
     assert all(details[name] == details[first] for name, first in repeated.items()), "each keeps its detail"
-    lines = {finding.check: finding.line() for finding in report.findings}
+    lines = {finding.check: finding.ending() for finding in report.findings}
     assert all(lines[name].endswith(f"failed   as {first}") for name, first in repeated.items())
     assert not any(details[name] in lines[name] for name in repeated)
 

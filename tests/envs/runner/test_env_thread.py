@@ -19,7 +19,6 @@ from turnwise.envs.errors import (
 from turnwise.envs.runner.call_thread import abandoned_threads
 from turnwise.envs.runner.env_thread import EnvThread
 from turnwise.envs.runner.step_result import StepResult
-from turnwise.envs.tasks import make_task
 from turnwise.sandbox.errors import NoEngine
 from turnwise.tests.envs.faulty import FAULTY, HANG, MADE, FaultyEnv
 
@@ -266,7 +265,7 @@ def test_reset_works_after_a_failure(kind: str) -> None:
 
 def test_step_results_are_complete() -> None:
     async def look() -> Any:
-        owner = EnvThread.of(make_task("turnwise/TextSite-v0", 3, "test", {"family": "open"}))
+        owner = EnvThread("turnwise/TextSite-v0", {"family": "open"})
         await owner.make(5)
         first = await owner.reset(3, "test", 5)
         action = await owner.run("oracle", lambda env: env.oracle(), 5)
