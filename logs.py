@@ -72,7 +72,7 @@ class TerminalLine(logging.Formatter):
         head = f"{time} {record.levelname.lower()} {record.name.removeprefix(f'{PACKAGE}.')}"
         line = f"{head}: {record.getMessage()}{data}"
         error = f"\n{self.formatException(record.exc_info)}" if record.exc_info else ""
-        return "\n  ".join(_inert(one) for one in (line.replace("\n", " ") + error).splitlines())
+        return "\n  ".join(_inert(part) for part in (line.replace("\n", " ") + error).splitlines())
 
 
 def _inert(line: str) -> str:

@@ -92,7 +92,7 @@ def send_to(actor: Any) -> Send:
         while True:
             spent = monotonic() - began
             try:
-                answers: Answers = await actor.run.remote([one.within(one.left_s - spent) for one in writes])
+                answers: Answers = await actor.run.remote([write.within(write.left_s - spent) for write in writes])
             except lost_actor():
                 await asyncio.sleep(RETRY_INTERVAL_S)
             else:

@@ -82,8 +82,8 @@ def measure(folder: Path, mean_ms: float, staleness: int, updates: int, model: s
     result, store = train(folder, name, own, model)
     lines = (Path(result["folder"]) / "metrics.jsonl").read_text().splitlines()
     records = [json.loads(line) for line in lines]
-    updates_done = [one for one in records if one["kind"] == "update"]
-    engines = [one for one in records if one["kind"] == "engines"]
+    updates_done = [record for record in records if record["kind"] == "update"]
+    engines = [record for record in records if record["kind"] == "engines"]
     seconds = updates_done[-1]["seconds"] - updates_done[0]["seconds"]
     with open_database(store).read() as conn:
         batches = batch_metrics(conn, name)[1:]
@@ -95,7 +95,7 @@ def measure(folder: Path, mean_ms: float, staleness: int, updates: int, model: s
         "success": result["success_after"],
         "success_before": result["success_untrained"],
         "max_staleness": result["max_staleness"],
-        "busy_learner": round(sum(one["update_s"] for one in batches) / seconds, 3),
+        "busy_learner": round(sum(batch["update_s"] for batch in batches) / seconds, 3),
         "busy_environments": round(env_ms / 1000 / updates_done[-1]["seconds"] / EPISODES, 3),
         "busy_engine": round(engines[-1]["busy_s"] / updates_done[-1]["seconds"], 3),
     }

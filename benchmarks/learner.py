@@ -105,7 +105,7 @@ def counted_bytes(tokens: int, vocabulary: int, layers: int = 1, recompute: bool
         with tracker:
             backward(model, batch)
     peak: dict[Any, dict[Any, int]] = tracker.get_tracker_snapshot("peak")
-    weights = sum(one.numel() * one.element_size() for one in model.parameters())
+    weights = sum(parameter.numel() * parameter.element_size() for parameter in model.parameters())
     return sum(one["Total"] for one in peak.values()) - weights
 
 
@@ -146,8 +146,8 @@ def state_bytes(lora: LoraConfig | None) -> tuple[int, int]:
         model = AutoModelForCausalLM.from_config(config, attn_implementation=packed_attention.NAME)
         if lora is not None:
             Adapter(model, lora, Path())
-    trained = sum(one.nbytes for one in model.parameters() if one.requires_grad)
-    return sum(one.nbytes for one in model.parameters()) + 3 * trained, trained
+    trained = sum(parameter.nbytes for parameter in model.parameters() if parameter.requires_grad)
+    return sum(parameter.nbytes for parameter in model.parameters()) + 3 * trained, trained
 
 
 def state(_: argparse.Namespace) -> dict[str, int | float]:
@@ -176,7 +176,7 @@ def bare_products(model: torch.nn.Module, tokens: int, trained: int) -> None:
 def speed(options: argparse.Namespace) -> dict[str, float]:
     """Return tokens per second of an update and of its bare products, and their ratio."""
     samples = training_samples(8, 256, WORDS)
-    tokens = sum(len(one.sample.tokens) for one in samples)
+    tokens = sum(len(sample.sample.tokens) for sample in samples)
     config = LearnerConfig(max_tokens_per_micro_batch=tokens)
     with tempfile.TemporaryDirectory() as folder:
         learner = Learner(speed_model(folder, options), config, DecoupledPPO(), Recompute(), 1.0)
@@ -207,7 +207,7 @@ def planned_peaks(_: argparse.Namespace) -> dict[str, Any]:
 
 def packing(options: argparse.Namespace) -> dict[str, float]:
     """Return tokens per second of CPU time, packed and padded; tokens of the padding do not count."""
-    lengths = [int(one) for one in np.random.default_rng(1).integers(64, 513, size=16)]
+    lengths = [int(length) for length in np.random.default_rng(1).integers(64, 513, size=16)]
     packed, padded = (
         [random_sample(number, length, WORDS, whole) for number, length in enumerate(lengths)]
         for whole in (0, max(lengths))
@@ -227,7 +227,7 @@ def packing(options: argparse.Namespace) -> dict[str, float]:
 def ranks(options: argparse.Namespace) -> dict[str, float]:
     """Return tokens per second of wall time of the backend `fsdp`, by its number of ranks."""
     samples = training_samples(16, 256, WORDS)
-    tokens = sum(len(one.sample.tokens) for one in samples)
+    tokens = sum(len(sample.sample.tokens) for sample in samples)
     start_ray()
     found = {}
     try:

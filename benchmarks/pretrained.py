@@ -120,9 +120,11 @@ def training(folder: Path, options: argparse.Namespace, rank: int | None) -> dic
     learner = Learner(folder, config, DecoupledPPO(), Recompute(), 1.0)
     if rank is not None:
         plain = get_peft_model(plain, PeftConfig(r=rank, target_modules="all-linear"))
-    optimizer = torch.optim.AdamW([one for one in plain.parameters() if one.requires_grad], lr=1e-6, fused=True)
-    ids = torch.tensor([one.sample.tokens.tolist() for one in samples])
-    masks = torch.tensor([one.sample.mask.tolist() for one in samples])
+    optimizer = torch.optim.AdamW(
+        [parameter for parameter in plain.parameters() if parameter.requires_grad], lr=1e-6, fused=True
+    )
+    ids = torch.tensor([sample.sample.tokens.tolist() for sample in samples])
+    masks = torch.tensor([sample.sample.mask.tolist() for sample in samples])
     labels = torch.where(masks.bool(), ids, -100)
 
     def step() -> None:

@@ -139,7 +139,7 @@ async def measure(database: Database, model: Path, options: argparse.Namespace) 
             alone = await rate(cluster, partial(send, cluster.engines.actors[0], sampling, episodes))
             await cluster.engines.publish(weights, cluster.engines.version)
             best = {"run": max(best["run"], played), "engine": max(best["engine"], alone)}
-            count += sum(len(one) for one in episodes)
+            count += sum(len(episode) for episode in episodes)
             print(f"  run {played[0]:.0f}, engine alone {alone[0]:.0f} tokens/s", flush=True)
     finally:
         await cluster.close()

@@ -51,10 +51,10 @@ def main() -> None:
     )
     parser.add_argument("--updates", type=int, default=12, help="updates of the measured run")
     parser.add_argument("--costs", type=Path, help="file with the output of an earlier run, whose costs are used")
-    for one in fields(Assumptions):
-        parser.add_argument(f"--{one.name.replace('_', '-')}", type=type(one.default), default=one.default)
+    for field in fields(Assumptions):
+        parser.add_argument(f"--{field.name.replace('_', '-')}", type=type(field.default), default=field.default)
     options = parser.parse_args()
-    assumed = Assumptions(**{one.name: getattr(options, one.name) for one in fields(Assumptions)})
+    assumed = Assumptions(**{field.name: getattr(options, field.name) for field in fields(Assumptions)})
     if options.costs:
         costs = read_costs(options.costs)
     else:

@@ -101,8 +101,8 @@ def run_turnwise(folder: Path, model: str, seed: int, mean_ms: float, seconds: f
     result, _ = train(folder, f"turnwise-{mean_ms:g}-{seed}", own, model, tasks=0)
     run = Path(result["folder"])
     records = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-    updates = [one for one in records if one["kind"] == "update"]
-    folders = ((one, run / "checkpoints" / str(one["version"])) for one in updates)
+    updates = [record for record in records if record["kind"] == "update"]
+    folders = ((update, run / "checkpoints" / str(update["version"])) for update in updates)
     saved = [(one, path, path.stat().st_mtime) for one, path in folders if path.exists()]
     # The run's own clock stops while it saves.
     return [

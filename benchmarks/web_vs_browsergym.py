@@ -157,12 +157,12 @@ def measured(players: Sequence[Playing], pixels: tuple[int, ...], chosen: argpar
     reset_times, step_times = (chosen.peer_resets, chosen.peer_steps) if peer else (chosen.resets, chosen.steps)
     try:
         rate(players, resets(1))
-        assert all(one.pixels == pixels for one in players), (players[0].pixels, pixels)
+        assert all(player.pixels == pixels for player in players), (players[0].pixels, pixels)
         found = {"resets": rate(players, resets(reset_times)), "steps": rate(players, steps(step_times))}
-        return found | {"mib_each": memory_mib(set().union(*(one.processes() for one in players))) / len(players)}
+        return found | {"mib_each": memory_mib(set().union(*(player.processes() for player in players))) / len(players)}
     finally:
-        for one in players:
-            one.close()
+        for player in players:
+            player.close()
 
 
 def pixels_of(url: str, window: Sequence[str]) -> tuple[int, ...]:
@@ -273,7 +273,7 @@ def main() -> None:
         set_provider(None)
         source.close()
     ratios = [name for name in next(iter(results.values())) if "_ratio" in name]
-    worst = {name: min(one[name] for one in results.values()) for name in ratios}
+    worst = {name: min(result[name] for result in results.values()) for name in ratios}
     print(json.dumps({"benchmark": "web_vs_browsergym", **worst, "by_concurrency_and_window": results}))
 
 

@@ -150,7 +150,7 @@ async def main() -> None:
 
 def worst(results: dict[str, Any]) -> float:
     """Return the largest ratio of ``shm``."""
-    ratios: list[float] = [one["shm"]["stall_over_copy"] for one in results.values()]
+    ratios: list[float] = [result["shm"]["stall_over_copy"] for result in results.values()]
     return max(ratios)
 
 

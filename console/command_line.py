@@ -103,8 +103,8 @@ def main() -> None:
     """Run the command line. An exception becomes one line on stderr."""
     set_level("info")
     command = typer.main.get_command(app)
-    for one in _leaves(command):
-        one.callback = _claiming(one.callback)
+    for leaf in _leaves(command):
+        leaf.callback = _claiming(leaf.callback)
     try:
         try:
             command()

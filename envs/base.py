@@ -240,7 +240,7 @@ class Adapted(TurnEnv):
         """Return the turns that each limit has counted, with the snapshot of the environment or of its wrapper."""
         restorer = self._restorer()
         inner = super().snapshot() if restorer is None else restorer.snapshot()  # type: ignore[attr-defined]
-        return None if inner is None else (self._turns, [one._elapsed_steps for one in self._limits()], inner)
+        return None if inner is None else (self._turns, [limit._elapsed_steps for limit in self._limits()], inner)
 
     def restore(self, snapshot: Any) -> None:
         """Restore a snapshot of the environment, and the turns that each limit had counted."""
@@ -340,7 +340,7 @@ def checked_actions(env: TurnEnv) -> list[tuple[str, float]]:
         TypeError: an item is not a pair of an action and its weight.
     """
     actions = env.valid_actions()
-    wrong = next((one for one in actions if isinstance(one, str) or len(one) != 2), None)
+    wrong = next((action for action in actions if isinstance(action, str) or len(action) != 2), None)
     if wrong is not None:
         raise TypeError(
             '`valid_actions()` must return (action, weight) pairs, for example `[("say red", 1.0)]`; '

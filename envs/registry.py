@@ -208,8 +208,8 @@ def make(env_id: str, **options: Any) -> TurnEnv:
         EnvironmentFailed: the constructor raised, for example on an unknown option; or as ``spec`` raises it.
     """
     registered = spec(env_id)
-    asked = options.pop("max_episode_steps", None)
-    limit = _limit(env_id, registered.max_episode_steps if asked is None else asked)
+    wanted = options.pop("max_episode_steps", None)
+    limit = _limit(env_id, registered.max_episode_steps if wanted is None else wanted)
     # The limit counts the turns of the environment as it was registered, inside the wrappers of its specification.
     inside = limit if registered.additional_wrappers else None
     bare = replace(registered, order_enforce=False, max_episode_steps=inside, disable_env_checker=True)
@@ -218,8 +218,8 @@ def make(env_id: str, **options: Any) -> TurnEnv:
     except (Exception, SystemExit) as error:
         if isinstance(error, TypeError) and (unknown := _unknown(bare, options)):
             raise EnvironmentFailed(f"{env_id} has no option {unknown}") from error
-        said = f" with options {options}" if options else ""
-        raise EnvironmentFailed(f"{env_id} could not be made{said}: {type(error).__name__}: {error}") from error
+        given = f" with options {options}" if options else ""
+        raise EnvironmentFailed(f"{env_id} could not be made{given}: {type(error).__name__}: {error}") from error
     if isinstance(made, TurnEnv) and limit is None:
         return made
     return Adapted(made, None if inside else limit)

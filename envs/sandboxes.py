@@ -91,7 +91,7 @@ def node_memories_mib(settings: SandboxSettings) -> list[int]:
     if settings.memory_per_node_mib is not None:
         return [settings.memory_per_node_mib for _ in alive_nodes()]
     resources = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-    return [int(one.get("memory", 0) + one.get("object_store_memory", 0)) >> 20 for one in resources]
+    return [int(resource.get("memory", 0) + resource.get("object_store_memory", 0)) >> 20 for resource in resources]
 
 
 def lease_from_run(run: str) -> None:
@@ -182,8 +182,8 @@ def in_another_sandbox_if_lost(work: Callable[[], T]) -> T:
 
 def _declared(env_id: str, name: str, default: Any) -> Any:
     """Return an attribute of the outermost of the environment's registered wrappers and its class that declares it."""
-    wrappers = [_loaded(one.entry_point) for one in reversed(spec(env_id).additional_wrappers)]
-    own = (vars(each)[name] for one in wrappers for each in getattr(one, "__mro__", ()) if name in vars(each))
+    wrappers = [_loaded(wrapper.entry_point) for wrapper in reversed(spec(env_id).additional_wrappers)]
+    own = (vars(each)[name] for wrapper in wrappers for each in getattr(wrapper, "__mro__", ()) if name in vars(each))
     return next(own, getattr(_declaration(env_id), name, default))
 
 

@@ -34,7 +34,7 @@ def record_start() -> None:
         os.environ["PYTHONPATH"] = os.pathsep.join(str(folder / one) for one in path.split(os.pathsep))
     umask = os.umask(0)
     os.umask(umask)
-    _start = _Start(folder, dict(os.environ), umask, {one: resource.getrlimit(one) for one in LIMITS})
+    _start = _Start(folder, dict(os.environ), umask, {limit: resource.getrlimit(limit) for limit in LIMITS})
 
 
 @contextlib.contextmanager

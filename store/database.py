@@ -227,8 +227,8 @@ def _open_blobs(database: Database) -> None:
 
 def _connect(given: str, blobs: str | None, create: bool) -> Database:
     url = _parse(given)
-    asked = blobs or url.query.get("blobs") or os.environ.get("TURNWISE_BLOBS")
-    folder = asked if isinstance(asked, str) else None
+    folder_or_url = blobs or url.query.get("blobs") or os.environ.get("TURNWISE_BLOBS")
+    folder = folder_or_url if isinstance(folder_or_url, str) else None
     if folder is not None and ("://" not in folder or folder.startswith("file://")):
         folder = str(absolute(folder.removeprefix("file://")))
     url, place = url.difference_update_query(["blobs"]), None

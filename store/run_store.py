@@ -62,8 +62,8 @@ class RecentGroups:
 
 def _size(group: Group) -> int:
     """Return the bytes of a group: 13 per token (its id, mask, log-probability and version), 4 per character."""
-    messages = [message for one in group.trajectories for message in one.messages]
-    steps = [step for one in group.trajectories for step in one.steps]
+    messages = [message for trajectory in group.trajectories for message in trajectory.messages]
+    steps = [step for trajectory in group.trajectories for step in trajectory.steps]
     texts = sum(len(step.observation) + len(step.action) for step in steps)
     return (
         13 * sum(len(message.tokens) for message in messages) + 4 * texts + RECORD_BYTES * (len(messages) + len(steps))

@@ -290,7 +290,10 @@ def schema_pictures() -> str:
     parts = [before, SCHEMA]
     for title, names in PICTURES.items():
         tables = [metadata.tables[name] for name in names]
-        lines = [*map(entity, tables), *(relation(table, *one) for table in tables for one in references(table))]
+        lines = [
+            *map(entity, tables),
+            *(relation(table, *reference) for table in tables for reference in references(table)),
+        ]
         parts.append("\n".join([f"\n### {title}\n", "```mermaid", "erDiagram", *lines, "```"]) + "\n")
     return "".join([*parts, "\n", SCHEMA_END, rest.partition(SCHEMA_END)[2]])
 

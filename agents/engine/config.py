@@ -145,7 +145,11 @@ def _on_any_device(model: Any, max_model_len: int) -> str:
 def _rotary_embeddings(model: Any) -> list[dict[str, Any]]:
     """Return the parameters of the rotary embeddings: one for all layers, or one per type of layer."""
     parameters = getattr(model, "rope_parameters", None) or {}
-    return [parameters] if "rope_type" in parameters else [one for one in parameters.values() if isinstance(one, dict)]
+    return (
+        [parameters]
+        if "rope_type" in parameters
+        else [parameter for parameter in parameters.values() if isinstance(parameter, dict)]
+    )
 
 
 def _on_a_cpu(model: Any) -> str:

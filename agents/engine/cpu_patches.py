@@ -102,7 +102,7 @@ def _offer_norms() -> None:
 
     def accepts(weight: torch.Tensor | None, *rows: torch.Tensor) -> bool:
         return weight is not None and all(
-            one.dtype == weight.dtype == torch.float32 and one.shape[-1] % KERNEL_GRAIN == 0 for one in rows
+            row.dtype == weight.dtype == torch.float32 and row.shape[-1] % KERNEL_GRAIN == 0 for row in rows
         )
 
     ops.rms_norm.register_impl(

@@ -54,7 +54,7 @@ class Report:
     @property
     def diff(self) -> str:
         """The diff of the first step that differs; empty if its observation does not."""
-        return next((one.diff for one in self.steps if not one.matches), "")
+        return next((step.diff for step in self.steps if not step.matches), "")
 
 
 async def reexecute(
@@ -134,7 +134,7 @@ async def _reported(stored: Stored, environments: Environments, *, fresh: bool =
             steps, extras = await _execute(env_thread, stored)
             # An episode that the environment did not end may still hold its sandbox.
             ended = trajectory.status is Status.COMPLETED or not env_thread.holds_sandbox
-            reusable = ended and all(one.matches for one in steps)
+            reusable = ended and all(step.matches for step in steps)
         finally:
             if reusable:
                 environments.keep(env_thread)
@@ -144,7 +144,7 @@ async def _reported(stored: Stored, environments: Environments, *, fresh: bool =
         why = _with(upgrade, f"the environment could not be re-executed: {error}")
         return Report(trajectory.id, False, why, upgrade=upgrade), used
     upgrade = "; ".join(filter(None, (upgrade, _other_image(trajectory.extras, extras))))
-    wrong = next((one for one in steps if not one.matches), None)
+    wrong = next((step for step in steps if not step.matches), None)
     if wrong is not None:
         where = f"step {wrong.index}" if wrong.index < len(answered(trajectory)) else "the end"
         why = _with(upgrade, f"{where} differs: {wrong.differs}")
@@ -189,7 +189,7 @@ def _matching(trajectory: Trajectory) -> str:
 
 
 def _differing(trajectory_id: str, message: str, steps: list[StepVerdict], upgrade: str = "") -> Report:
-    first = next(one.index for one in steps if not one.matches)
+    first = next(step.index for step in steps if not step.matches)
     return Report(trajectory_id, False, message, steps, upgrade, first if first >= 0 else None)
 
 

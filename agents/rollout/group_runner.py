@@ -251,14 +251,14 @@ async def _results(running: RunningGroup) -> list[Outcome]:
     The first exception of a member is raised at once. A cancellation cancels all members and waits for them.
     """
     try:
-        while waiting := [one.task for one in running.members.values() if one.task and not one.task.done()]:
+        while waiting := [member.task for member in running.members.values() if member.task and not member.task.done()]:
             done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_EXCEPTION)
             for task in done:
                 task.result()
     except asyncio.CancelledError:
-        tasks = [one.task for one in running.members.values() if one.task]
+        tasks = [member.task for member in running.members.values() if member.task]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         raise
-    return [one.task.result() for one in running.members.values() if one.task]
+    return [member.task.result() for member in running.members.values() if member.task]

@@ -219,7 +219,7 @@ class RunningGroup:
         child.task = self._play(child)
 
     def _views(self) -> list[MemberView]:
-        return [*self._finished, *(one.view for one in self.members.values())]
+        return [*self._finished, *(member.view for member in self.members.values())]
 
     def decide(self, latest: RunningMember) -> None:
         """Call the controller about the group, and apply its decisions."""

@@ -126,7 +126,7 @@ class Conversation:
             first = int(self._messages[0].role is Role.SYSTEM)
             dropped = self._prompts[turns - 1].messages + 1 - first
             del self._messages[first : first + dropped]
-            self._prompts = [replace(one, messages=one.messages - dropped) for one in self._prompts[turns:]]
+            self._prompts = [replace(prompt, messages=prompt.messages - dropped) for prompt in self._prompts[turns:]]
             self._previous = None
 
     def snapshot(self) -> Mapping[str, Any]:

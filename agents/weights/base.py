@@ -120,7 +120,7 @@ class WeightTransport(Protocol):
 @functools.cache
 def registered() -> dict[str, str]:
     """Return the import path of each registered transport, by name."""
-    found = {one.name: one.value for one in entry_points(group=GROUP)}
+    found = {entry_point.name: entry_point.value for entry_point in entry_points(group=GROUP)}
     return dict(sorted((found | SHIPPED).items()))
 
 

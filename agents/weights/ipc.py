@@ -55,7 +55,7 @@ class IpcSender:
                 )
             storage: Any = value.untyped_storage()
             fields = storage._share_cuda_()
-            handles.append({"fields": [_as_text(one) for one in fields], "offset": value.storage_offset()})
+            handles.append({"fields": [_as_text(field) for field in fields], "offset": value.storage_offset()})
         gpu = str(torch.cuda.get_device_properties(torch.cuda.current_device()).uuid)
         return {"transport": "ipc", "gpu": gpu, "handles": handles, **self._source.layout()}
 

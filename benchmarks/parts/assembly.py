@@ -99,7 +99,9 @@ def assembly(blobs: list[list[list[bytes]]]) -> int:
         loss=DecoupledPPO(),
         streams=(),
     )
-    return sum(len(one.targets) for one in pack_minibatch(batch.samples, MICRO_BATCH_TOKENS).micro_batches)
+    return sum(
+        len(micro_batch.targets) for micro_batch in pack_minibatch(batch.samples, MICRO_BATCH_TOKENS).micro_batches
+    )
 
 
 _DECODED: list[Tokens] = []

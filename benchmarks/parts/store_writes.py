@@ -46,14 +46,14 @@ def turn(index: int, salt: int, observed: int = OBSERVED) -> tuple[list[Step], l
     seen = Message(2 * index, parent, Role.USER, Source.ENV, ids, *unsampled)
     logprobs = [-0.1 * (salt % 11), -0.5, -1e-3]
     sampled = [salt % 900, 5, 2]
-    versions, said = [salt // 500] * 3, 2 * index + 1
-    answer = Message(said, 2 * index, Role.ASSISTANT, Source.POLICY, sampled, [1] * 3, logprobs, versions)
+    versions, message = [salt // 500] * 3, 2 * index + 1
+    answer = Message(message, 2 * index, Role.ASSISTANT, Source.POLICY, sampled, [1] * 3, logprobs, versions)
     page = (
         f"page {salt % 4001}\nlink home\nlink search\nfield user ''\nfield password ''\nbutton login\ntext {salt}"
         + " word" * (observed - OBSERVED)
     )
     key, name = f"page{salt % 97}", f"{salt:032x}"
-    step = Step(index, page, name, "click search", 0.0, {"shape": 0.01}, False, False, True, key, said, 1.5, 0.2)
+    step = Step(index, page, name, "click search", 0.0, {"shape": 0.01}, False, False, True, key, message, 1.5, 0.2)
     return [step], [seen, answer]
 
 

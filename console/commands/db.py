@@ -176,7 +176,7 @@ def stats(store: Store = DEFAULT_STORE, as_json: Json = False) -> None:
     rows = [(name, f"{one.rows:,}" if one.rows else "", _size(one.bytes)) for name, one in largest]
     print_table(("table", "rows", "size"), rows, empty="no tables")
     console().print()
-    kinds = [(one.media_type, one.location, f"{one.count:,}", _size(one.bytes)) for one in found.blobs]
+    kinds = [(blob.media_type, blob.location, f"{blob.count:,}", _size(blob.bytes)) for blob in found.blobs]
     print_table(("content", "location", "blobs", "size"), kinds, empty="no content outside of the rows")
 
 

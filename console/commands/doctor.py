@@ -177,7 +177,7 @@ def _model(model: str) -> Part:
         return Part("model", False, "", "training", str(error), needed=True)
     folder = base_model(folder)
     renderer, model_type = load_renderer(folder), read_json_object(folder / "config.json")["model_type"]
-    stops = ", ".join(renderer.encoder.token(one) for one in renderer.stop_tokens)
+    stops = ", ".join(renderer.encoder.token(stop_token) for stop_token in renderer.stop_tokens)
     return Part("model", True, f"{model_type}; a turn ends with {stops}", "training", "", needed=True)
 
 

@@ -50,7 +50,7 @@ def update(
     with open_store(store) as database:
         with database.read() as conn:
             found = queries.load_update(conn, run, number)
-        members = [one for one in found.members if trajectory in (None, one.trajectory)]
+        members = [member for member in found.members if trajectory in (None, member.trajectory)]
         if not members and trajectory is not None:
             raise _not_in_batch(found, trajectory)
         steps = _steps(database, found, trajectory) if tokens or trajectory is not None else {}
@@ -81,8 +81,8 @@ def trajectory(
         found = queries.load_trajectory(database, name)
         with database.read() as conn:
             history = queries.versions(conn, found.run)
-    versions = sorted({int(one) for message in found.messages for one in message.versions if one >= 0})
-    sampled_by = {str(one): history[one].update if one in history else None for one in versions}
+    versions = sorted({int(version) for message in found.messages for version in message.versions if version >= 0})
+    sampled_by = {str(version): history[version].update if version in history else None for version in versions}
     facts = {
         "trajectory": found.id,
         "run": found.run,
@@ -107,15 +107,15 @@ def trajectory(
     print_fields(shown)
     console().print()
     rows = [
-        (one.run, one.update, one.version, *_numbers(one), "abandoned by a resume" if one.abandoned else "")
-        for one in uses
+        (use.run, use.update, use.version, *_numbers(use), "abandoned by a resume" if use.abandoned else "")
+        for use in uses
     ]
     columns = ("run", "update", "version", *NUMBERS, "")
     print_table(columns, rows, empty=f"no update trained on it: its group is {group.state.value}")
 
 
 def _not_in_batch(found: "StoredUpdate", wanted: str) -> NotInBatch:
-    known = [one.trajectory for one in found.members]
+    known = [member.trajectory for member in found.members]
     near = get_close_matches(wanted, known, n=1)
     hint = f" (did you mean {near[0]!r}?)" if near else ""
     return NotInBatch(
@@ -151,14 +151,14 @@ def _update_json(
         row = {field.name: getattr(member, field.name) for field in fields(member) if field.name != "detail"}
         if member.trajectory in steps:
             turns = steps[member.trajectory]
-            row["steps"] = [_summary(one) | ({"tokens": one.tokens} if tokens else {}) for one in turns]
+            row["steps"] = [_summary(turn) | ({"tokens": turn.tokens} if tokens else {}) for turn in turns]
         shown.append(row)
     return {**whole, "members": shown}
 
 
 def _summary(step: "TrainedStep") -> dict[str, Any]:
     """Return one turn with the means over its trained tokens."""
-    trained = [one for one in step.tokens if one.weight]
+    trained = [token for token in step.tokens if token.weight]
     return {
         "index": step.index,
         "action": step.action,
@@ -179,7 +179,7 @@ def _mean(values: Sequence[float | None]) -> float | None:
 
 def _print_update(found: "StoredUpdate") -> None:
     made = f"{found.version}, made from {found.parent}"
-    reused = sum(not one.fresh for one in found.groups)
+    reused = sum(not group.fresh for group in found.groups)
     recipe = found.recipe or {}
     print_fields(
         {
@@ -193,7 +193,7 @@ def _print_update(found: "StoredUpdate") -> None:
             "computed by": recipe.get("numerics"),
             "groups": f"{len(found.groups)} ({reused} reused)" if reused else len(found.groups),
             "trajectories": len(found.members),
-            "tokens": sum(one.tokens_trained for one in found.members),
+            "tokens": sum(member.tokens_trained for member in found.members),
         }
     )
 
@@ -201,10 +201,10 @@ def _print_update(found: "StoredUpdate") -> None:
 def _print_members(members: "Sequence[BatchMember]") -> None:
     columns = ("trajectory", "group", "status", "reward", *NUMBERS, "versions", "sandbox")
     rows = []
-    for one in members:
-        facts = one.trajectory, one.group, one.status, f"{one.reward:g}"
-        image = (one.sandbox or {}).get("image", "")
-        rows.append((*facts, *_numbers(one), _range(one.min_version, one.max_version), image))
+    for member in members:
+        facts = member.trajectory, member.group, member.status, f"{member.reward:g}"
+        image = (member.sandbox or {}).get("image", "")
+        rows.append((*facts, *_numbers(member), _range(member.min_version, member.max_version), image))
     console().print()
     print_table(columns, rows, empty="the batch has no trajectory with a trained token")
 

@@ -75,11 +75,18 @@ def _document(plan: "Plan", ways: list[list[str]]) -> dict[str, Any]:
     return {
         "model": {"type": plan.shape.model_type, "parameters": plan.shape.parameters},
         "processes": [
-            {"name": one.name, "place": one.place, "count": one.count, "bytes": one.total, "parts": one.parts}
-            for one in plan.processes
+            {
+                "name": process.name,
+                "place": process.place,
+                "count": process.count,
+                "bytes": process.total,
+                "parts": process.parts,
+            }
+            for process in plan.processes
         ],
         "places": [
-            {"name": one.name, "needed_bytes": one.needed, "available_bytes": one.available} for one in plan.places
+            {"name": place.name, "needed_bytes": place.needed, "available_bytes": place.available}
+            for place in plan.places
         ],
         "engine": {
             "bytes_per_token": plan.engine.bytes_per_token,
@@ -97,12 +104,15 @@ def _print(plan: "Plan", ways: list[list[str]]) -> None:
     from ...trainer.planning.processes import HOST
     from ..terminal.output import print_fields, print_table, print_text
 
-    rows = [(one.name, str(one.count), one.place, size(one.total), _parts(one.parts)) for one in plan.processes]
+    rows = [
+        (process.name, str(process.count), process.place, size(process.total), _parts(process.parts))
+        for process in plan.processes
+    ]
     print_table(("process", "count", "place", "each", "of it"), rows, empty="no processes")
-    places = [(one.name, size(one.needed), size(one.available), _verdict(one)) for one in plan.places]
+    places = [(place.name, size(place.needed), size(place.available), _verdict(place)) for place in plan.places]
     print_table(("place", "needs", "has", ""), places, empty="no places")
     flow, engine = plan.flow, plan.engine
-    has_gpus = any(one.name != HOST for one in plan.places)
+    has_gpus = any(place.name != HOST for place in plan.places)
     print_fields(
         {
             "model": f"{plan.shape.model_type}, {plan.shape.parameters:,} parameters",
@@ -115,7 +125,7 @@ def _print(plan: "Plan", ways: list[list[str]]) -> None:
             f"{flow.max_staleness}",
         }
     )
-    if unknown := [one.name for one in plan.places if one.available is None and one.name != HOST]:
+    if unknown := [place.name for place in plan.places if place.available is None and place.name != HOST]:
         print_text(
             f"not checked: {', '.join(unknown)}, which this host does not have; pass the size of each GPU, such as "
             "--gpu-memory 24GiB"

@@ -78,7 +78,7 @@ def show(run: Run, store: Store = DEFAULT_STORE, as_json: Json = False) -> None:
     fields = {name: value for name, value in listed.items() if value not in (None, "", False)}
     is_eval = found.driven.run.kind == "eval"
     fields |= {"trajectories": _counts(found.statuses)} if is_eval else _training_fields(found)
-    print_fields({**fields, "reward sets": ", ".join(one.name for one in found.reward_sets)})
+    print_fields({**fields, "reward sets": ", ".join(reward_set.name for reward_set in found.reward_sets)})
 
 
 @app.command()
@@ -185,7 +185,7 @@ def _as_json(found: "RunDetails") -> dict[str, Any]:
         "accounting": found.accounting,
         "failures": found.failures,
         "last_metrics": found.last_metrics,
-        "reward_sets": [one.name for one in found.reward_sets],
+        "reward_sets": [reward_set.name for reward_set in found.reward_sets],
     }
 
 

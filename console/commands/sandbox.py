@@ -96,10 +96,10 @@ def doctor(as_json: Json = False) -> None:
     if as_json:
         print_json(parts)
     else:
-        rows = [(one.backend, one.name, "found" if one.found else "missing", one.detail) for one in parts]
+        rows = [(part.backend, part.name, "found" if part.found else "missing", part.detail) for part in parts]
         print_table(("backend", "part", "is", "version, or what to do"), rows, empty="")
-    lacking = {one.backend for one in parts if one.required and not one.found}
-    if not {one.backend for one in parts} - lacking:
+    lacking = {part.backend for part in parts if part.required and not part.found}
+    if not {part.backend for part in parts} - lacking:
         raise typer.Exit(1)
 
 

@@ -298,11 +298,14 @@ def branch(
             sandboxes=read_options(sandbox, "--sandbox"),
             api_key_env=api_key_env,
         )
-    failed = [one for one in result.episodes if one.status not in SCORED_STATUSES]
+    failed = [episode for episode in result.episodes if episode.status not in SCORED_STATUSES]
     if as_json:
         print_json(result.json())
     else:
-        rows = [(one.trajectory, one.status.value, one.success, one.reward, one.turns) for one in result.episodes]
+        rows = [
+            (episode.trajectory, episode.status.value, episode.success, episode.reward, episode.turns)
+            for episode in result.episodes
+        ]
         print_table(("id", "status", "success", "reward", "turns"), rows, empty="no episode")
     if failed:
         reason = (failed[-1].error.strip() or "no reason given").splitlines()[-1]

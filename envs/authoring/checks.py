@@ -65,8 +65,8 @@ async def gymnasium_checker(subject: Subject) -> str:
         return [str(warning.message) for warning in caught]
 
     async with subject.made() as owner:
-        said = await owner.run("check_env", work, subject.timeout_s)
-    return "passed" if not said else f"passed with {len(said)} warnings: {said[0]}"
+        texts = await owner.run("check_env", work, subject.timeout_s)
+    return "passed" if not texts else f"passed with {len(texts)} warnings: {texts[0]}"
 
 
 async def episodes_play(subject: Subject) -> str:

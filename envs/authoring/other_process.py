@@ -130,7 +130,7 @@ async def _in_another_process(request: _Request, limit_s: float) -> list[_Played
     answers = json.loads(out)
     if isinstance(answers, str):
         raise CheckFailed(f"in another process: {answers}")
-    return [_Played([StepResult(**each) for each in one["results"]], one["lists"]) for one in answers]
+    return [_Played([StepResult(**each) for each in answer["results"]], answer["lists"]) for answer in answers]
 
 
 async def _play(owner: EnvThread, seed: int, actions: list[str], timeout_s: float) -> _Played:

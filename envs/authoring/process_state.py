@@ -108,7 +108,7 @@ def _streams() -> tuple[object, ...]:
     """Return each stream, with the settings that ``reconfigure`` changes."""
     names = "closed", "encoding", "errors", "line_buffering"
     streams = sys.stdin, sys.stdout, sys.stderr
-    return tuple((id(one), *(getattr(one, name, None) for name in names)) for one in streams)
+    return tuple((id(stream), *(getattr(stream, name, None) for name in names)) for stream in streams)
 
 
 def _file(descriptor: int) -> tuple[object, ...] | None:
@@ -168,7 +168,7 @@ OBSERVED: dict[str, Callable[[], Any]] = {
     "the handlers of signals": _handlers,
     "the signal mask of its thread": lambda: frozenset(signal.pthread_sigmask(signal.SIG_BLOCK, ())),
     "timers (`signal.setitimer`, `alarm`)": lambda: (
-        *(bool(signal.getitimer(one)[0]) for one in timers.TIMERS.values()),
+        *(bool(signal.getitimer(timer)[0]) for timer in timers.TIMERS.values()),
         timers.expired.total(),
     ),
     "`sys.stdin`, `sys.stdout` or `sys.stderr`": _streams,
@@ -203,7 +203,7 @@ OBSERVED: dict[str, Callable[[], Any]] = {
 def left_running() -> set[str]:
     """Return the processes and non-daemon threads of this process that are alive, and its zombies, as text."""
     zombies = [f"process {pid} ({ZOMBIE}: nothing waited for it)" for pid in _zombies()]
-    threads = [f"thread `{one.name}`" for one in _threads() if not one.daemon]
+    threads = [f"thread `{thread.name}`" for thread in _threads() if not thread.daemon]
     return {*zombies, *(f"process {pid}" for pid in descendants()), *threads}
 
 

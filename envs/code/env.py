@@ -125,17 +125,17 @@ class CodeEnv(WorkspaceEnv[Work]):
         assert self._box is not None  # noqa: S101 - an episode without a sandbox is over
         task = self.episode.task
         try:
-            asked = parse(action)
+            request = parse(action)
         except MalformedAction as error:
             return self._continue(str(error), False, None)
         until, submitted, done = end_of_step(self.deadline), None, ActionResult("")
         latest = latest_grading(until)
         try:
-            if isinstance(asked, Submit):
+            if isinstance(request, Submit):
                 submitted = collect_submission(self._box, task.workspace, until)
             else:
                 seconds = min(task.command_seconds, ACTION_SHARE * left(until))
-                done = act(self._box, asked, seconds, self._max_chars)
+                done = act(self._box, request, seconds, self._max_chars)
                 self._read(until)
         except (SandboxBroken, FileError) as error:
             files = self.episode.files if monotonic() < latest else None

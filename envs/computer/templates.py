@@ -59,7 +59,9 @@ class TemplateRegistry(Generic[Kind]):
 
 def catalog(registries: Iterable[TemplateRegistry[Kind]]) -> dict[str, Kind]:
     """Return the templates of all groups by ``group/name``."""
-    return {f"{one.group}/{name}": template for one in registries for name, template in one.templates.items()}
+    return {
+        f"{registry.group}/{name}": template for registry in registries for name, template in registry.templates.items()
+    }
 
 
 def drawn(templates: Mapping[str, Template[Task]], template: str, seed: int) -> Task:

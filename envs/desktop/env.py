@@ -101,7 +101,7 @@ class DesktopEnv(ScreenEnv[DesktopTask]):
         check_files(method, task.files, "the home folder", (SPEC.disk_mib << 20) // 4)
         if isinstance(task.applications, str):
             raise TypeError(f"{method}: `applications` must be a tuple of commands, not a string")
-        if isinstance(task.oracle, str) or any(isinstance(one, str) for one in task.near_misses):
+        if isinstance(task.oracle, str) or any(isinstance(near_miss, str) for near_miss in task.near_misses):
             raise TypeError(f"{method}: `oracle` and each of `near_misses` must be a tuple of actions, not a string")
         return task
 
@@ -113,7 +113,7 @@ class DesktopEnv(ScreenEnv[DesktopTask]):
 
     def _steps(self, actions: Sequence[Action]) -> Steps:
         ends = _end_of(actions) is not None
-        steps = [{"do": "act", "action": one.as_request()} for one in actions if one.verb not in (DONE, FAIL)]
+        steps = [{"do": "act", "action": action.as_request()} for action in actions if action.verb not in (DONE, FAIL)]
         # Effects of the last actions, such as a saved file, count.
         settle = [{"do": "settle"}] if ends else []
         return [*steps, *settle, self._observe_step() | {"windows": ends}]

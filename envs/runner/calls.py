@@ -139,9 +139,9 @@ class Calls:
     def bound(self, place: Place, timeout_s: float) -> None:
         """Bound the wait for the calls in ``place`` that nobody awaits any more to ``timeout_s`` from now."""
         now = monotonic()
-        for one in self._calls:
-            if one.place is place:
-                one.timeout_s = min(one.timeout_s, now - (one.began or now) + timeout_s)
+        for call in self._calls:
+            if call.place is place:
+                call.timeout_s = min(call.timeout_s, now - (call.began or now) + timeout_s)
 
     def _submit(self, one: _Call) -> None:
         def deliver(result: Any, error: BaseException | None) -> None:
@@ -185,11 +185,11 @@ class Calls:
         self._watch = None
         self._settle()
         now = monotonic()
-        late = [one for one in self._calls if one.began and now >= one.began + one.timeout_s]
+        late = [call for call in self._calls if call.began and now >= call.began + call.timeout_s]
         if late:
             self._replace(late)
         if self._calls:
-            self._watch_until(min((one.began or now) + one.timeout_s for one in self._calls))
+            self._watch_until(min((call.began or now) + call.timeout_s for call in self._calls))
 
     def _replace(self, late: list[_Call]) -> None:
         # The abandoned thread alone closes its environment, after the call: a new one would close it during the call.
@@ -198,13 +198,13 @@ class Calls:
         thread.place = late[0].place
         thread.abandon()
         lost = [one.place for one in late]
-        for one in [one for one in self._calls if one.place in lost]:
+        for one in [call for call in self._calls if call.place in lost]:
             self._calls.remove(one)
             _mean_s[one.key] = 2 * MEAN_CALL_MAX_S
             if not one.future.done():
                 one.future.set_exception(Overrun())
-        for one in self._calls:
-            self._submit(one)
+        for call in self._calls:
+            self._submit(call)
         if not self._users:
             self._thread.inbox.put(None)
 

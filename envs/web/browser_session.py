@@ -70,7 +70,9 @@ class BrowserSession(DriverClient):
     """Chromium in a sandbox; ``servers`` are shell commands that keep running next to it, as ``SITE_USER``."""
 
     def __init__(self, servers: Sequence[str] = ()) -> None:
-        super().__init__(BROWSER, [Program(f"server{place}", one, SITE_USER) for place, one in enumerate(servers)])
+        super().__init__(
+            BROWSER, [Program(f"server{place}", server, SITE_USER) for place, server in enumerate(servers)]
+        )
         self._server: SiteServer | None = None
 
     def serve(self, server: SiteServer) -> None:

@@ -109,7 +109,7 @@ class BrowserEnv(ScreenEnv[T]):
         return parsed if isinstance(parsed, InvalidAction) else [parsed]
 
     def _steps(self, actions: Sequence[Action]) -> Steps:
-        steps = [{"do": "act", "action": one.as_request()} for one in actions if one.verb != ANSWER]
+        steps = [{"do": "act", "action": action.as_request()} for action in actions if action.verb != ANSWER]
         scripts = [{"do": "script", "script": script} for script in self.evaluation_scripts()]
         return [*steps, *scripts, self._observe_step()]
 

@@ -240,7 +240,7 @@ class DockerBackend:
     async def close(self) -> None:
         """Release the engine; open sandboxes end when their connections close."""
         # Removals after failed starts may still be running. A frozen engine delays the close by the timeout only.
-        if running := [asyncio.wrap_future(one) for one in self._removals if not one.done()]:
+        if running := [asyncio.wrap_future(removal) for removal in self._removals if not removal.done()]:
             await asyncio.wait(running, timeout=CLOSE_TIMEOUT_S)
         self._threads.shutdown(wait=False, cancel_futures=True)
         for client in self._clients:
@@ -249,7 +249,7 @@ class DockerBackend:
 
     def _remove_later(self, name: str) -> None:
         """Remove a container in a thread; at the end of the program, when no thread takes work any more, at once."""
-        self._removals = [one for one in self._removals if not one.done()]
+        self._removals = [removal for removal in self._removals if not removal.done()]
         try:
             self._removals.append(self._threads.submit(self._remove, name))
         except RuntimeError:

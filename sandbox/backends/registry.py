@@ -28,7 +28,7 @@ SHIPPED = {
 @functools.cache
 def registered() -> dict[str, str]:
     """Return the import path of each registered backend, by name, without importing it."""
-    found = {one.name: one.value for one in entry_points(group=GROUP)}
+    found = {entry_point.name: entry_point.value for entry_point in entry_points(group=GROUP)}
     return dict(sorted((found | SHIPPED).items()))
 
 

@@ -66,11 +66,11 @@ def rows_of(steps: Sequence[Step], messages: Sequence[Message], images: Mapping[
             message of a step is missing.
     """
     rows = Rows()
-    for step, said in _turns(steps, messages):
+    for step, added in _turns(steps, messages):
         if step is None:
-            _add_partial_turn(rows, said)
+            _add_partial_turn(rows, added)
         else:
-            _add_step(rows, step, said)
+            _add_step(rows, step, added)
     for name, data in (images or {}).items():
         if digest(data) != name:
             raise ValueError(f"the key `{name}` of an image is not its hash")
@@ -168,14 +168,14 @@ def _add_step(rows: Rows, step: Step, messages: Sequence[Message]) -> None:
         **_message_columns(rows, messages),
         "created_at": step.created_at or utc_now(),
     }
-    text, parts, said = row["observation"], row["reward_parts"], row["messages"]
+    text, parts, packed = row["observation"], row["reward_parts"], row["messages"]
     encoded = {
         "observation": None if text is None else escape(text),
         "observation_hash": bytearray.fromhex(step.observation_hash),
         "action": escape(step.action),
         "state_key": escape(step.state_key),
         "reward_parts": None if parts is None else dump_json(parts),
-        "messages": None if said is None else bytearray(said),
+        "messages": None if packed is None else bytearray(packed),
         **{name: flag_text(row[name]) for name in _FLAGS},
         "digest": bytearray.fromhex(step_digest(row, images)),
         "created_at": time_text(row["created_at"]),

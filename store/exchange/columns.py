@@ -56,7 +56,7 @@ def record_columns(kind: type) -> dict[str, Codec]:
         TypeError: a field has a type without a codec.
     """
     hints = get_type_hints(kind)
-    return {one.name: codec_of(one.name, hints[one.name]) for one in fields(kind) if one.name not in LEFT_OUT}
+    return {field.name: codec_of(field.name, hints[field.name]) for field in fields(kind) if field.name not in LEFT_OUT}
 
 
 def struct_codec(kind: type) -> Codec:
@@ -124,8 +124,8 @@ def _optional(codec: Codec) -> Codec:
 def _list(codec: Codec) -> Codec:
     return Codec(
         arrow().list_(codec.type),
-        lambda values: [codec.encode(one) for one in values],
-        lambda values: tuple(codec.decode(one) for one in values),
+        lambda values: [codec.encode(value) for value in values],
+        lambda values: tuple(codec.decode(value) for value in values),
     )
 
 

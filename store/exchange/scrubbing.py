@@ -65,7 +65,7 @@ def _scrub(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return type(value)(_scrub(item) for item in value)
     if is_dataclass(value) and not isinstance(value, type):
-        values = {one.name: getattr(value, one.name) for one in fields(value)}
+        values = {field.name: getattr(value, field.name) for field in fields(value)}
         texts = {name: one for name, one in values.items() if name not in IDENTITIES or is_dataclass(one)}
         return replace(value, **{name: _scrub(one) for name, one in texts.items()})
     if isinstance(value, np.ndarray) and value.dtype.kind in "OSU":

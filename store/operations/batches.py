@@ -26,12 +26,12 @@ def run_writes(tx: Transaction, writes: Sequence[Write[Any]]) -> list[Any]:
     """
     insert_content(tx, writes)
     results: list[Any] = [None] * len(writes)
-    waiting: dict[str, list[Any]] = {one.name: [] for one in _EPISODES}
+    waiting: dict[str, list[Any]] = {episode.name: [] for episode in _EPISODES}
 
     def run_waiting() -> None:
-        for one in _EPISODES:
-            if records := waiting[one.name]:
-                one.run(tx, records)
+        for episode in _EPISODES:
+            if records := waiting[episode.name]:
+                episode.run(tx, records)
                 records.clear()
 
     for position, write in enumerate(writes):

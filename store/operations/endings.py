@@ -70,7 +70,7 @@ class Ending:
         final = self.final_observation
         return replace(
             self,
-            final_images=[blobs[one.hash] for one in self.final_images],
+            final_images=[blobs[image.hash] for image in self.final_images],
             final_observation=blobs[final.hash] if isinstance(final, NewBlob) else final,
         )
 
@@ -84,8 +84,8 @@ def finish_trajectory(tx: Transaction, ends: Sequence[Ending]) -> None:
         Fenced: another writer began the trajectory.
         StoreConflict: it ended with another status before, or the store lacks a part of it.
     """
-    heads = {head["id"]: head for head in _heads(tx.conn, _BY_NAME, {one.trajectory for one in ends})}
-    _finish(tx, [(heads[one.trajectory], one) for one in ends if _still_runs(one, heads.get(one.trajectory))])
+    heads = {head["id"]: head for head in _heads(tx.conn, _BY_NAME, {end.trajectory for end in ends})}
+    _finish(tx, [(heads[end.trajectory], end) for end in ends if _still_runs(end, heads.get(end.trajectory))])
 
 
 def _finish(tx: Transaction, ends: Sequence[tuple[dict[str, Any], Ending]]) -> None:

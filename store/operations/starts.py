@@ -55,23 +55,23 @@ def start_trajectory(tx: Transaction, starts: Sequence[Start]) -> None:
         Fenced: another writer began the trajectory.
         StoreConflict: the group is closed, or another trajectory has this member and attempt.
     """
-    _start(tx, [one for one in starts if one.trajectory.branched_from is None])
-    for one in starts:
-        if one.trajectory.branched_from is not None:  # its parent may be one of ``starts``
-            _start(tx, [one])
+    _start(tx, [start for start in starts if start.trajectory.branched_from is None])
+    for start in starts:
+        if start.trajectory.branched_from is not None:  # its parent may be one of ``starts``
+            _start(tx, [start])
 
 
 def _start(tx: Transaction, starts: Sequence[Start]) -> None:
     if not starts:
         return
-    groups = {row.id: row for row in _GROUPS.run(tx.conn, {one.trajectory.group for one in starts})}
+    groups = {row.id: row for row in _GROUPS.run(tx.conn, {start.trajectory.group for start in starts})}
     new = starts
-    if len(groups) < len({one.trajectory.group for one in starts}) or any(
+    if len(groups) < len({start.trajectory.group for start in starts}) or any(
         row.state != GroupState.OPEN.value for row in groups.values()
     ):
         stored = _writers(tx.conn, starts)
-        new = [one for one in starts if one.trajectory.id not in stored]
-        _check_writers([one for one in starts if one.trajectory.id in stored], stored)
+        new = [start for start in starts if start.trajectory.id not in stored]
+        _check_writers([start for start in starts if start.trajectory.id in stored], stored)
     if not new:
         return
     now = time_text(tx.now)
@@ -124,12 +124,12 @@ def _new_row(tx: Transaction, start: Start, group: Any, now: str, circumstances:
 
 def _writers(conn: Connection, starts: Sequence[Start]) -> dict[str, str]:
     """Return the writers of the stored trajectories among ``starts``, by id."""
-    return {row.id: row.writer for row in _WRITERS.run(conn, {one.trajectory.id for one in starts})}
+    return {row.id: row.writer for row in _WRITERS.run(conn, {start.trajectory.id for start in starts})}
 
 
 def _check_writers(starts: Sequence[Start], stored: Mapping[str, str]) -> None:
-    for one in starts:
-        check_writer(one.trajectory.id, stored[one.trajectory.id], one.writer)
+    for start in starts:
+        check_writer(start.trajectory.id, stored[start.trajectory.id], start.writer)
 
 
 def check_writer(trajectory: str, stored: str, writer: str) -> None:

@@ -73,7 +73,7 @@ def append(tx: Transaction, appends: Sequence[Append]) -> None:
     """
     heads: dict[str, Sequence[Any]] = {row[0]: row for row in _HEADS.run(tx.conn, {one.trajectory for one in appends})}
     added: dict[BulkInsert, list[tuple[Any, ...]]] = {insert: [] for insert in _INSERTS}
-    steps, long_steps, partial, said, shown = added.values()
+    steps, long_steps, partial, message_images, shown = added.values()
     for one in appends:
         rows = one.rows
         if (head := heads.get(one.trajectory)) is None:
@@ -85,7 +85,7 @@ def append(tx: Transaction, appends: Sequence[Append]) -> None:
             (steps if len(row) == _SHORT else long_steps).append(no + row)
         if rows.partial_turns or rows.message_images or rows.step_images:
             partial += [no + row for row in rows.partial_turns]
-            said += [no + row for row in rows.message_images]
+            message_images += [no + row for row in rows.message_images]
             shown += [no + row for row in rows.step_images]
     for insert, values in added.items():
         if values:

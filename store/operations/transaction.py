@@ -153,7 +153,7 @@ class BulkOperation(Operation[P, None], Generic[P, R]):
 
 def insert_content(tx: Transaction, writes: Iterable[Write[Any]]) -> None:
     """Insert the content that the rows of ``writes`` name. Raises StoreFull."""
-    blobs = {name: new for one in writes for name, new in one.blobs.items()}
+    blobs = {name: new for write in writes for name, new in write.blobs.items()}
     if blobs:
         tx.blobs.insert(tx.conn, blobs, tx.now)
 

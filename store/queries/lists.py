@@ -165,8 +165,8 @@ class Listing(Generic[R]):
 def columns_of(record: type[Any], table: Table, **others: Column[Any]) -> list[ColumnElement[Any]]:
     """Return the column of each field of a record: ``others``, or else the column of that name in ``table``."""
     return [
-        others[one.name].label(one.name) if one.name in others else table.c[one.name].label(one.name)
-        for one in fields(record)
+        others[field.name].label(field.name) if field.name in others else table.c[field.name].label(field.name)
+        for field in fields(record)
     ]
 
 

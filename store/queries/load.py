@@ -222,16 +222,16 @@ def _trajectory_of(
         verify_content(head["id"], rows, contents)
     of_steps, of_messages = _hashes(rows.images(step_image)), _hashes(rows.images(message_image))
     turns: list[Step] = []
-    said: list[Message] = []
+    messages: list[Message] = []
     for table, row in rows.turns:
         added = _messages(head["id"], row, contents, of_messages)
-        said += added
+        messages += added
         if table is step:
             observation = _observation(row, contents) if texts else ""
             images = of_steps.get(row["idx"], [])
             turns.append(_step(row, observation, images, added[-1].index if added else None))
-    said.sort(key=attrgetter("index"))
-    return _trajectory(head, turns, said, of_steps.get(len(turns), []))
+    messages.sort(key=attrgetter("index"))
+    return _trajectory(head, turns, messages, of_steps.get(len(turns), []))
 
 
 def _check_whole(head: Mapping[Any, Any]) -> None:

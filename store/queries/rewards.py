@@ -110,7 +110,9 @@ def load_scored(
         BlobMissing: content is missing.
     """
     known = known or {}
-    loaded = {one.id: one for one in load_groups(database, [name for name in groups if name not in known], texts=texts)}
+    loaded = {
+        group.id: group for group in load_groups(database, [name for name in groups if name not in known], texts=texts)
+    }
     with database.read() as conn:
         for head in load_group_heads(conn, list(known)):
             loaded[head.id] = replace(head, trajectories=known[head.id].trajectories)

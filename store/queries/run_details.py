@@ -200,7 +200,7 @@ def list_driven_runs(
     while True:
         with database.read() as conn:
             rows = list_runs(conn, limit=limit, after=after, status=stored, kind=kind)
-        found += [one for one in _with_drivers(database, rows) if status in (None, one.status)]
+        found += [driven for driven in _with_drivers(database, rows) if status in (None, driven.status)]
         if len(rows) < limit or len(found) >= limit:
             return found[:limit]
         after = rows[-1].id

@@ -289,4 +289,4 @@ def _sum(values: Iterable[object]) -> int:
 @cache
 def _fields(kind: type) -> tuple[str, ...]:
     """Return the names of the fields of a dataclass; none for another type."""
-    return tuple(one.name for one in fields(kind)) if is_dataclass(kind) else ()
+    return tuple(field.name for field in fields(kind)) if is_dataclass(kind) else ()

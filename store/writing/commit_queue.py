@@ -58,7 +58,7 @@ class _Call:
         self.future: Future[Answers] = Future()
         self.writes = list(writes)
         self.submitted = monotonic()
-        self._deadline = self.submitted + min(one.left_s for one in writes)
+        self._deadline = self.submitted + min(write.left_s for write in writes)
         """The first deadline of the writes."""
         self.answers: Answers = [_PENDING] * len(writes)
         self._begun = False
@@ -84,7 +84,7 @@ class _Call:
     def resolve(self, answers: Iterator[Any]) -> int:
         """Give each write without an answer the next one, answer the call, and return how many writes those were."""
         without = self.answers.count(_PENDING)
-        self.answers = [next(answers) if one is _PENDING else one for one in self.answers]
+        self.answers = [next(answers) if answer is _PENDING else answer for answer in self.answers]
         if not self.future.done():
             self.future.set_result(self.answers)
         return without

@@ -61,7 +61,7 @@ def action_tokens(message: Message) -> NDArray[np.bool_]:
 def is_demonstration(scored: ScoredGroup) -> bool:
     """Return whether all trajectories of a group come from an expert: the group has no advantages."""
     members = scored.group.trajectories
-    return bool(members) and all(one.source is Source.EXPERT for one in members)
+    return bool(members) and all(member.source is Source.EXPERT for member in members)
 
 
 def turn_of_messages(trajectory: Trajectory) -> dict[int, int]:
@@ -108,7 +108,7 @@ def whole_paths(values: Sequence[Sequence[T]], trajectories: Sequence[Trajectory
 
     If the parent is not among ``trajectories``, because it failed, the branch keeps its own values.
     """
-    position = {one.id: index for index, one in enumerate(trajectories)}
+    position = {trajectory.id: index for index, trajectory in enumerate(trajectories)}
 
     def path(index: int) -> list[T]:
         one = trajectories[index]

@@ -28,7 +28,7 @@ def component_names(base: type) -> list[str]:
     """Return the names of a slot's components, sorted, without importing them; ``base`` is the slot's base class."""
     folder = Path(str(sys.modules[base.__module__].__file__)).parent
     return sorted(
-        one.name for one in iter_modules([str(folder)]) if one.name != "base" and not one.name.startswith("_")
+        found.name for found in iter_modules([str(folder)]) if found.name != "base" and not found.name.startswith("_")
     )
 
 
@@ -64,12 +64,12 @@ def _package(base: type) -> str:
 def _defined_in(module: ModuleType, base: type[T]) -> type[T]:
     """Return the one concrete subclass of ``base`` that ``module`` defines."""
     found = [
-        one
-        for one in vars(module).values()
-        if inspect.isclass(one)
-        and issubclass(one, base)
-        and not inspect.isabstract(one)
-        and one.__module__ == module.__name__
+        member
+        for member in vars(module).values()
+        if inspect.isclass(member)
+        and issubclass(member, base)
+        and not inspect.isabstract(member)
+        and member.__module__ == module.__name__
     ]
     if len(found) != 1:
         raise UnknownComponent(

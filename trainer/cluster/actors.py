@@ -145,7 +145,7 @@ class Cluster:
         ]
         allowance_s = loading_allowance_s(model) + (GPU_ALLOWANCE_S if config.engine.tensor_parallel_size else 0.0)
         sandboxes = None
-        if any_sandboxed(one.id for one in config.environments):
+        if any_sandboxed(environment.id for environment in config.environments):
             sandboxes = NodeSupervisor(config.name, config.sandboxes, logs)
             sandboxes.open()
             lease_from_run(config.name)
@@ -246,12 +246,12 @@ def episode_slots(config: RunConfig, memories_mib: Sequence[int], workers: int) 
     def slots(one: EnvironmentConfig) -> int:
         return min(one.concurrency, max(1, fitting[one.id] // workers)) if one.id in fitting else one.concurrency
 
-    return {env_key_of(one.id, one.options): slots(one) for one in config.environments}
+    return {env_key_of(environment.id, environment.options): slots(environment) for environment in config.environments}
 
 
 def _fitting_episodes(config: RunConfig, memories_mib: Sequence[int]) -> dict[str, int]:
     """Return how many episodes of each environment with sandboxes fit into all nodes at once, in equal shares."""
-    sandboxed = [one.id for one in config.environments if any_sandboxed([one.id])]
+    sandboxed = [environment.id for environment in config.environments if any_sandboxed([environment.id])]
 
     def episodes(env_id: str) -> int:
         size_mib = sandbox_memory_mib(env_id)

@@ -110,11 +110,11 @@ class RayDaemons:
         started = psutil.Process().children() if self._local else []
         self._sessions |= {one.pid for one in started}
         daemons = [one for one in started if one.name() in REQUIRED_DAEMONS]
-        for one in daemons:
-            self._note(f"{one.pid} {one.name()}")
+        for daemon in daemons:
+            self._note(f"{daemon.pid} {daemon.name()}")
         probe = DaemonProbe({} if self._local else _addresses_of_daemons())
         while not self._stopping.wait(CHECK_INTERVAL_S if self._local else PROBE_INTERVAL_S):
-            if dead := next((one.name() for one in daemons if not _is_alive(one)), "") or probe.dead():
+            if dead := next((daemon.name() for daemon in daemons if not _is_alive(daemon)), "") or probe.dead():
                 self._note(END)  # `fail` prints the reason
                 SHUTDOWN.fail(f"Ray's {dead} died, which ends the run; run the same command again")
                 break
@@ -130,7 +130,7 @@ class RayDaemons:
 
     def _kill_owned(self) -> None:
         self._note(END)
-        kill_owned(self._mark, self._sessions | {one.pid for one in psutil.Process().children()})
+        kill_owned(self._mark, self._sessions | {child.pid for child in psutil.Process().children()})
 
     def _kill(self) -> None:
         if self._watchdog is None:

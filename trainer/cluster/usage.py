@@ -36,8 +36,8 @@ class ClusterUsage:
         writers = list(self._cluster.store.writers.values())
         engine, worker, writer = await asyncio.gather(
             engines.usage(),
-            self._workers.read({one: one.usage.remote for one in workers}, ANSWER_TIMEOUT_S),
-            self._writers.read({one: one.usage.remote for one in writers}, ANSWER_TIMEOUT_S),
+            self._workers.read({worker: worker.usage.remote for worker in workers}, ANSWER_TIMEOUT_S),
+            self._writers.read({writer: writer.usage.remote for writer in writers}, ANSWER_TIMEOUT_S),
         )
         return {
             "engine": Busy(engine["busy_s"], len(engines.actors)),

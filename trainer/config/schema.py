@@ -235,7 +235,10 @@ class RunConfig(AlgorithmConfig):
     @property
     def mixture(self) -> list[WeightedEnvironment]:
         """The environments with their weights, for the task sampler."""
-        return [WeightedEnvironment(one.id, one.weight, one.options) for one in self.environments]
+        return [
+            WeightedEnvironment(environment.id, environment.weight, environment.options)
+            for environment in self.environments
+        ]
 
     def progress(self, update: int, seconds: float) -> float:
         """Return the share of the run that is over after ``update`` updates and ``seconds`` of training, 0 to 1."""

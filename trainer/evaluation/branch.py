@@ -35,7 +35,9 @@ class Branches:
     def json(self) -> dict[str, Any]:
         """Return the fields as JSON values."""
         kept = ("trajectory", "status", "reward", "success", "turns", "error")
-        episodes = [{name: value for name, value in asdict(one).items() if name in kept} for one in self.episodes]
+        episodes = [
+            {name: value for name, value in asdict(episode).items() if name in kept} for episode in self.episodes
+        ]
         return {"run": self.run, "trajectory": self.trajectory, "at": self.at, "episodes": episodes}
 
 

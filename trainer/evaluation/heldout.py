@@ -52,9 +52,11 @@ def labels(environments: Sequence[EnvironmentConfig]) -> list[str]:
     The names are the first of these candidates that are distinct: the option ``family`` (the id if there is none), the
     values of the options, the id with all options.
     """
-    chosen = [str(one.options.get("family", one.id)) for one in environments]
-    values = ["-".join(str(value) for value in one.options.values()) or one.id for one in environments]
-    whole = [env_key_of(one.id, one.options) for one in environments]
+    chosen = [str(environment.options.get("family", environment.id)) for environment in environments]
+    values = [
+        "-".join(str(value) for value in environment.options.values()) or environment.id for environment in environments
+    ]
+    whole = [env_key_of(environment.id, environment.options) for environment in environments]
     return next((names for names in (chosen, values) if len(set(names)) == len(names)), whole)
 
 
@@ -153,4 +155,4 @@ def summarize(
 
 
 def _rate(outcomes: Iterable[Outcome]) -> float:
-    return success_rate((one.success, one.status, one.reward) for one in outcomes)
+    return success_rate((outcome.success, outcome.status, outcome.reward) for outcome in outcomes)

@@ -26,7 +26,7 @@ RETRY_PAUSES_S = (5.0, 15.0, 45.0, 135.0, 300.0, 600.0, 700.0)
 
 def last_failure(outcomes: Sequence[Outcome]) -> str:
     """Return why the last episode that no rate counts failed."""
-    errors = [one.error for one in outcomes if one.error and not is_counted(one.status)]
+    errors = [outcome.error for outcome in outcomes if outcome.error and not is_counted(outcome.status)]
     return errors[-1] if errors else "their workers were lost"
 
 

@@ -158,7 +158,9 @@ async def _players_in_process(session: Session) -> AsyncIterator[Players]:
     server = policy.server(session.config.rollout.temperature, timeouts.turn_s)
     writer = CommitQueue(session.database)
     client = StoreClient(writer.run, session.database.blobs)
-    slots = {env_key_of(one.id, one.options): _places(session) for one in session.config.environments}
+    slots = {
+        env_key_of(environment.id, environment.options): _places(session) for environment in session.config.environments
+    }
     create = partial(policy.token_free_player, server, timeouts)
     runner = GroupRunner(client, create, timeouts, slots, policy.shown, policy.source)
     try:
@@ -173,7 +175,7 @@ async def _players_in_process(session: Session) -> AsyncIterator[Players]:
 
 def _places(session: Session) -> int:
     """Return how many episodes this process plays at once."""
-    if not any_sandboxed(one.id for one in session.config.environments):
+    if not any_sandboxed(environment.id for environment in session.config.environments):
         return CONCURRENCY
     # An episode may hold one sandbox for itself and one for grading.
     return min(SANDBOXED_CONCURRENCY, max(1, session.config.sandboxes.max_per_node // 2))

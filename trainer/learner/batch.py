@@ -128,7 +128,7 @@ def assemble(
             ages, accepts = staleness(sample.versions, history, update), accepted[sample.sources]
             yield _Swept(sample, ages, accepts & (sample.mask != 0), sweep(ages, accepts, bound))
 
-    paths = [[list(swept(one)) for one in scored.group.trajectories] for scored in groups]
+    paths = [[list(swept(trajectory)) for trajectory in scored.group.trajectories] for scored in groups]
     has_trained = any(one.weights.any() for members in paths for member in members for one in member)
     credits = _credits(groups, advantage) if has_trained else map(_no_credit, groups)
     success = _task_success(groups)
@@ -140,7 +140,7 @@ def assemble(
     by_turns: dict[int, tuple[int, int]] = {}
     for scored, members, credit in zip(groups, paths, credits, strict=True):
         group = scored.group
-        if any(one.source != Source.REPLAY for one in group.trajectories):
+        if any(trajectory.source != Source.REPLAY for trajectory in group.trajectories):
             unscored += scored.unscored
         trainable = stale = False
         for trajectory, member, advantages in zip(group.trajectories, members, credit, strict=True):
@@ -182,17 +182,17 @@ class _Swept(NamedTuple):
 
 def _credits(groups: Sequence[ScoredGroup], advantage: AdvantageEstimator) -> Iterator[Credit]:
     """Yield the advantages of each group; those of demonstrations are 0."""
-    scored = [one for one in groups if not is_demonstration(one)]
+    scored = [group for group in groups if not is_demonstration(group)]
     with advantage.calling("__call__"):
         credits = list(advantage(scored))
-    if [len(one) for one in credits] != [len(one.group.trajectories) for one in scored]:
+    if [len(credit) for credit in credits] != [len(one.group.trajectories) for one in scored]:
         raise TurnwiseError(
-            f"the advantage returned values for {[len(one) for one in credits]} trajectories per group; the groups of "
-            f"the batch have {[len(one.group.trajectories) for one in scored]}"
+            f"the advantage returned values for {[len(credit) for credit in credits]} trajectories per group; the "
+            f"groups of the batch have {[len(one.group.trajectories) for one in scored]}"
         )
     compared = iter(credits)
-    for one in groups:
-        yield _no_credit(one) if is_demonstration(one) else next(compared)
+    for group in groups:
+        yield _no_credit(group) if is_demonstration(group) else next(compared)
 
 
 def _no_credit(scored: ScoredGroup) -> Credit:

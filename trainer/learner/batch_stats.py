@@ -34,18 +34,18 @@ def batch_items(batch: Batch, fresh: Collection[str], details: Mapping[str, byte
     or its group is not among ``fresh``, the groups that are trained on for the first time.
     """
     found: dict[str, _Contribution] = {}
-    for one in batch.samples:
-        trained = one.weights != 0
+    for sample in batch.samples:
+        trained = sample.weights != 0
         count = int(trained.sum())
         if not count:
             continue
-        key = one.sample.trajectory
+        key = sample.sample.trajectory
         before = found.get(key, _Contribution(0, 0.0, 0, False))
         found[key] = _Contribution(
             before.tokens + count,
-            before.advantage + float(one.advantages[trained].sum(dtype=np.float64)),
-            max(before.max_staleness, int(one.staleness[trained].max())),
-            before.fresh or (one.group in fresh and bool(np.isin(one.sample.sources[trained], OWN).any())),
+            before.advantage + float(sample.advantages[trained].sum(dtype=np.float64)),
+            max(before.max_staleness, int(sample.staleness[trained].max())),
+            before.fresh or (sample.group in fresh and bool(np.isin(sample.sample.sources[trained], OWN).any())),
         )
     return [
         BatchItem(key, one.tokens, one.max_staleness, one.advantage / one.tokens, one.fresh, details.get(key))
@@ -60,11 +60,13 @@ def batch_metrics(groups: Sequence[Group], batch: Batch) -> dict[str, Any]:
         groups: the leased groups, each trained on for the first time.
         batch: assembled from these groups and from reused ones.
     """
-    members = [one for group in groups for one in group.trajectories if one.status in SCORED_STATUSES]
+    members = [
+        trajectory for group in groups for trajectory in group.trajectories if trajectory.status in SCORED_STATUSES
+    ]
     opened = sum(group.size for group in groups)
-    present = sum(one.branched_from is None for one in members)
-    steps = [step for one in members for step in one.steps]
-    trained = [(one, one.weights > 0) for one in batch.samples]
+    present = sum(member.branched_from is None for member in members)
+    steps = [step for member in members for step in member.steps]
+    trained = [(sample, sample.weights > 0) for sample in batch.samples]
     ages = np.concatenate(
         [np.empty(0, np.int32), *(one.staleness[kept & (one.sample.sources == POLICY)] for one, kept in trained)]
     )
@@ -73,9 +75,11 @@ def batch_metrics(groups: Sequence[Group], batch: Batch) -> dict[str, Any]:
     authors = {SOURCES[index].value: int(count) for index, count in enumerate(np.bincount(sources)) if count}
     return {
         "success": success_rate(
-            (one.success, one.status, one.reward) for group in groups for one in group.trajectories
+            (trajectory.success, trajectory.status, trajectory.reward)
+            for group in groups
+            for trajectory in group.trajectories
         ),
-        "reward": fmean([one.reward for one in members]) if members else 0.0,
+        "reward": fmean([member.reward for member in members]) if members else 0.0,
         "trajectories": len(members),
         "turns": len(steps),
         "invalid_action_fraction": sum(not step.action_valid for step in steps) / max(len(steps), 1),

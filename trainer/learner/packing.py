@@ -143,7 +143,7 @@ def trained_tokens(sample: TrainSample) -> NDArray[np.intp]:
 
 def group_indices(samples: Sequence[TrainSample]) -> dict[str, int]:
     """Return the index of each group by its id, counted from 0 in the order of the samples."""
-    return {group: index for index, group in enumerate(dict.fromkeys(one.group for one in samples))}
+    return {group: index for index, group in enumerate(dict.fromkeys(sample.group for sample in samples))}
 
 
 def pack_minibatch(
@@ -153,14 +153,14 @@ def pack_minibatch(
     in one. Every rank computes equally many, idle ones included.
     """
     groups = group_indices(samples)
-    split = split_micro_batches([len(one.sample.tokens) for one in samples], max_tokens, ranks)
+    split = split_micro_batches([len(sample.sample.tokens) for sample in samples], max_tokens, ranks)
     own = split[rank::ranks]
     parts = [part for part in own if part]
     idle = None
     if len(parts) < len(own):
-        idle = pack([min(samples, key=lambda one: len(one.sample.tokens))], device)
+        idle = pack([min(samples, key=lambda sample: len(sample.sample.tokens))], device)
     micro_batches = [pack([samples[index] for index in part], device, indices=part, groups=groups) for part in parts]
-    counts = [len(trained_tokens(one)) for one in samples]
+    counts = [len(trained_tokens(sample)) for sample in samples]
     trained_groups = {one.group for one, count in zip(samples, counts, strict=True) if count}
     totals = Totals(sum(counts), sum(count > 0 for count in counts), len(trained_groups))
     lengths = torch.as_tensor(counts, dtype=torch.int64, device=device)
@@ -181,9 +181,9 @@ def pack(
         groups: index of each group in the minibatch; by default, groups count from 0 in this micro-batch.
     """
     groups = group_indices(samples) if groups is None else groups
-    lengths = [len(one.sample.tokens) for one in samples]
+    lengths = [len(sample.sample.tokens) for sample in samples]
     starts = np.cumsum([0, *lengths[:-1]])
-    trained = [trained_tokens(one) for one in samples]
+    trained = [trained_tokens(sample) for sample in samples]
     counts = [len(index) for index in trained]
 
     def column(values: Sequence[NDArray[Any]], dtype: torch.dtype) -> Tensor:
@@ -194,7 +194,7 @@ def pack(
         return torch.as_tensor(np.repeat(values, counts), dtype=torch.int64, device=device)
 
     before = np.concatenate([start + index - 1 for start, index in zip(starts, trained, strict=True)])
-    tokens = [one.sample.tokens for one in samples]
+    tokens = [sample.sample.tokens for sample in samples]
     positions = np.concatenate([np.arange(length) for length in lengths])
     return MicroBatch(
         token_ids=torch.as_tensor(np.concatenate(tokens), dtype=torch.int64, device=device)[None],
@@ -202,14 +202,14 @@ def pack(
         lengths=lengths,
         logit_positions=torch.as_tensor(before, dtype=torch.int64, device=device),
         targets=column(tokens, torch.int64),
-        behavior_logprobs=column([one.sample.logprobs for one in samples], torch.float32),
-        advantages=column([one.advantages for one in samples], torch.float32),
-        sampled=column([one.sample.mask for one in samples], torch.bool),
-        weights=column([one.weights for one in samples], torch.float32),
-        versions=column([one.sample.versions for one in samples], torch.int64),
-        staleness=column([one.staleness for one in samples], torch.int64).clamp(min=0),
-        turns=column([one.sample.turns for one in samples], torch.int64),
-        sources=column([one.sample.sources for one in samples], torch.int64),
+        behavior_logprobs=column([sample.sample.logprobs for sample in samples], torch.float32),
+        advantages=column([sample.advantages for sample in samples], torch.float32),
+        sampled=column([sample.sample.mask for sample in samples], torch.bool),
+        weights=column([sample.weights for sample in samples], torch.float32),
+        versions=column([sample.sample.versions for sample in samples], torch.int64),
+        staleness=column([sample.staleness for sample in samples], torch.int64).clamp(min=0),
+        turns=column([sample.sample.turns for sample in samples], torch.int64),
+        sources=column([sample.sample.sources for sample in samples], torch.int64),
         sequences=repeated(range(len(samples)) if indices is None else indices),
-        groups=repeated([groups[one.group] for one in samples]),
+        groups=repeated([groups[sample.group] for sample in samples]),
     )

@@ -59,15 +59,15 @@ def half(values: NDArray[np.float32]) -> NDArray[np.float16]:
 def encode_details(details: Sequence[SampleDetail]) -> bytes:
     """Return the samples of one trajectory as bytes; there is at least one."""
     arrays: dict[str, NDArray[Any]] = {
-        "position": np.asarray([one.position for one in details], np.int32),
-        "group": np.asarray([one.group for one in details], np.int32),
-        "path": np.asarray([one.path for one in details], np.int32),
-        "tokens": np.asarray([len(one.weights) for one in details], np.int32),
-        "advantage": np.concatenate([one.advantages for one in details]).astype(np.float32),
-        "weight": np.concatenate([one.weights for one in details]).astype(np.float32),
-        "source": np.concatenate([one.sources for one in details]).astype(np.uint8),
-        "logprob": np.concatenate([one.logprob_changes for one in details]).astype(np.float16),
-        "proximal": np.concatenate([one.proximal_changes for one in details]).astype(np.float16),
+        "position": np.asarray([detail.position for detail in details], np.int32),
+        "group": np.asarray([detail.group for detail in details], np.int32),
+        "path": np.asarray([detail.path for detail in details], np.int32),
+        "tokens": np.asarray([len(detail.weights) for detail in details], np.int32),
+        "advantage": np.concatenate([detail.advantages for detail in details]).astype(np.float32),
+        "weight": np.concatenate([detail.weights for detail in details]).astype(np.float32),
+        "source": np.concatenate([detail.sources for detail in details]).astype(np.uint8),
+        "logprob": np.concatenate([detail.logprob_changes for detail in details]).astype(np.float16),
+        "proximal": np.concatenate([detail.proximal_changes for detail in details]).astype(np.float16),
     }
     return pack({name: one for name, one in arrays.items() if name not in DEFAULTS or np.any(one != DEFAULTS[name])})
 
@@ -93,9 +93,9 @@ def decode_details(data: bytes) -> list[SampleDetail]:
         ]
     except KeyError as error:
         raise ValueError(f"the detail of a batch item has no array {error}") from error
-    if {len(positions), len(groups), len(paths)} != {len(sizes)} or {len(one) for one in columns} != {total}:
+    if {len(positions), len(groups), len(paths)} != {len(sizes)} or {len(column) for column in columns} != {total}:
         raise ValueError("the arrays in the detail of a batch item have other lengths than its samples")
-    parts = zip(*(np.split(one, np.cumsum(sizes)[:-1]) for one in columns), strict=True)
+    parts = zip(*(np.split(column, np.cumsum(sizes)[:-1]) for column in columns), strict=True)
     heads = zip(positions.tolist(), groups.tolist(), paths.tolist(), parts, strict=True)
     return [SampleDetail(position, group, path, *values) for position, group, path, values in heads]
 

@@ -114,13 +114,13 @@ def record_update(
     groups = [name for name in batch.groups if name in fresh]
     reused = [name for name in batch.groups if name not in fresh]
     index = {name: number for number, name in enumerate([*groups, *reused])}
-    used = np.unique(np.concatenate([np.empty(0, np.int8), *(one.sample.sources for one in batch.samples)]))
+    used = np.unique(np.concatenate([np.empty(0, np.int8), *(sample.sample.sources for sample in batch.samples)]))
     used = used[used >= 0]
     found: dict[str, list[SampleDetail]] = defaultdict(list)
-    for position, one in enumerate(batch.samples):
-        if one.weights.any():
-            found[one.sample.trajectory].append(_detail(one, position, index[one.group], used, trace))
-    found_success = {one.group: one.task_success for one in batch.samples}
+    for position, sample in enumerate(batch.samples):
+        if sample.weights.any():
+            found[sample.sample.trajectory].append(_detail(sample, position, index[sample.group], used, trace))
+    found_success = {sample.group: sample.task_success for sample in batch.samples}
     task_success = [None if isnan(value := found_success.get(name, float("nan"))) else value for name in index]
     sources = [SOURCES[source].value for source in used]
     details = {name: encode_details(samples) for name, samples in found.items()}
@@ -155,7 +155,7 @@ def weights_hash(parameters: Iterable[tuple[str, Tensor]]) -> str:
     A parameter counts with the SHA-256 of its values, row by row.
     """
     whole = hashlib.sha256()
-    for name, value in sorted(parameters, key=lambda one: one[0]):
+    for name, value in sorted(parameters, key=lambda parameter: parameter[0]):
         values = value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
         whole.update(f"{name} {value.dtype} {tuple(value.shape)}\n".encode())
         whole.update(hashlib.sha256(values.data).digest())

@@ -110,7 +110,7 @@ class UpdateStep:
         if not batch.groups:
             return None
         assembled = monotonic()
-        fresh = {one.group.id for one in groups} if self._sampled_by is None else set[str]()
+        fresh = {group.group.id for group in groups} if self._sampled_by is None else set[str]()
         try:
             learner_metrics, record = await asyncio.to_thread(self._train, batch, fresh, lr_progress, parent.update)
         except TurnwiseError:
@@ -119,7 +119,7 @@ class UpdateStep:
         failpoint("after_optimizer")
         metrics = {
             **learner_metrics,
-            **batch_metrics([one.group for one in groups], batch),
+            **batch_metrics([group.group for group in groups], batch),
             **self._algorithms.component_metrics(),
             "batch_wait_s": wait_s,
             "assembly_s": assembled - start,
@@ -160,7 +160,7 @@ class UpdateStep:
     ) -> tuple[dict[str, float], UpdateRecord]:
         """Return the metrics of the learner's update of a batch, and the record of the update."""
         components = self._algorithms.loss, self._algorithms.proximal
-        states = {one.slot: state for one in components if (state := one.state_dict())}
+        states = {component.slot: state for component in components if (state := component.state_dict())}
         trace = LogprobTrace()
         metrics = self._learner.update(batch.samples, lr_progress, update, self._minibatch_stream, trace)
         metrics |= engine_mismatch(batch.samples, trace)
@@ -177,7 +177,7 @@ class UpdateStep:
         if self._sampled_by is not None:
             self.skip_reason = "" if batch.groups else "no token of a source that the loss accepts"
             return
-        leased = [one.group.id for one in groups]
+        leased = [group.group.id for group in groups]
         stale = [name for name in leased if name in batch.expired]
         left_out = [name for name in leased if name not in batch.expired and name not in batch.groups]
         if stale:

@@ -117,8 +117,8 @@ def size(number: int | None) -> str:
 
 def _places(processes: list[Process], config: RunConfig, machine: Machine) -> list[Place]:
     needed: dict[str, int] = {}
-    for one in processes:
-        needed[one.place] = needed.get(one.place, 0) + one.count * one.total
+    for process in processes:
+        needed[process.place] = needed.get(process.place, 0) + process.count * process.total
     available: Mapping[str, int] = {
         **({} if config.ray_address else {HOST: machine.memory}),
         **{f"gpu {number}": int(total * (1 - GPU_RESERVE)) for number, total in enumerate(machine.gpus or ())},
@@ -148,7 +148,9 @@ def expected_flow(config: RunConfig) -> Flow:
     groups = min(rollout.max_concurrent_groups, (rollout.max_staleness + 1) * rollout.groups_per_batch)
     episodes = groups * rollout.group_size
     if config.ray_address is None:
-        episodes = min(episodes, rollout.workers_per_node * sum(one.concurrency for one in config.environments))
+        episodes = min(
+            episodes, rollout.workers_per_node * sum(environment.concurrency for environment in config.environments)
+        )
     if not config.num_engines:
         groups = episodes = 0
     return Flow(

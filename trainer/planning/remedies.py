@@ -41,7 +41,10 @@ def find_remedies(config: RunConfig, machine: Machine, shape: ModelShape) -> lis
     tried = [way for change in CHANGES for way in change(config, plan)]
     if alone := [way for way in tried if fits(way)]:
         return list({tuple(_by_key(way)): way for way in reversed(alone)}.values())[::-1]
-    for changes in (CHANGES, [one for one in CHANGES if one is not _ranks]):  # ranks exclude an adapter that shrinks
+    for changes in (
+        CHANGES,
+        [change for change in CHANGES if change is not _ranks],
+    ):  # ranks exclude an adapter that shrinks
         chosen: dict[str, str] = {}
         best = plan
         for change in [*changes, *changes]:  # a later change may make an earlier one possible
@@ -124,7 +127,7 @@ def _learner_dtype(config: RunConfig, _: Plan) -> list[Way]:
 def _tensor_parallel(config: RunConfig, plan: Plan) -> list[Way]:
     now = config.engine.tensor_parallel_size
     sizes = [one for one in PARALLEL if now and one > now and plan.shape.heads % one == 0]
-    return [[_set("engine.tensor_parallel_size", one)] for one in sizes]
+    return [[_set("engine.tensor_parallel_size", size)] for size in sizes]
 
 
 def _lora(config: RunConfig, _: Plan) -> list[Way]:

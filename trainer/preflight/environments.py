@@ -31,7 +31,7 @@ CALLED = {"random": TurnEnv.valid_actions, "oracle": TurnEnv.oracle}
 
 def known(environments: Sequence[EnvironmentConfig]) -> list[EnvironmentConfig]:
     """Return those environments that are registered."""
-    return [one for one in environments if not _unknown(one.id)]
+    return [environment for environment in environments if not _unknown(environment.id)]
 
 
 def _unknown(env_id: str) -> str:
@@ -46,8 +46,8 @@ def _unknown(env_id: str) -> str:
 @refuses("environments", Cost.CONFIGURATION, *RUNS, Command.PLAN, Command.EVAL)
 def unknown_environments(subject: Subject) -> Iterator[Refusal]:
     """Refuse ids that are not registered."""
-    for one in subject.config.environments:
-        if reason := _unknown(one.id):
+    for environment in subject.config.environments:
+        if reason := _unknown(environment.id):
             yield Refusal("environments", reason)
 
 
@@ -210,7 +210,9 @@ def _stored(subject: Subject) -> list[EnvironmentConfig]:
     if source is None or database is None:
         return []
     played = {str((one.id, one.options)): one for one in _played(database, source)}.values()
-    foreign = {one.id for one in played if ":" in one.id} - {one.id for one in subject.config.environments}
+    foreign = {one.id for one in played if ":" in one.id} - {
+        environment.id for environment in subject.config.environments
+    }
     for name in sorted(foreign):
         _unchecked(subject, f"{name}: `environments` does not name it, so its module is not imported")
     return [one for one in played if one.id not in foreign]

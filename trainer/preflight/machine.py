@@ -112,7 +112,7 @@ def too_little_memory(subject: Subject) -> Iterator[Refusal]:
     machine, more = this_machine(), 1 + ERROR_MARGIN
     if config.ray_address is not None:
         machine = Machine(machine.memory)
-    gpus = None if machine.gpus is None else tuple(int(one * more) for one in machine.gpus)
+    gpus = None if machine.gpus is None else tuple(int(gpu * more) for gpu in machine.gpus)
     generous = Machine(int(machine.memory * more), gpus)
     try:
         shape = model_shape(config)

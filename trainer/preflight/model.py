@@ -47,7 +47,7 @@ def refuse_foreign_ids(folder: Path, config: Any, renderer: Renderer) -> None:
         "its list of stop tokens": renderer.stop_tokens,
     }
     for source, ids in used.items():
-        if beyond := sorted({one for one in ids if one >= rows}):
+        if beyond := sorted({id_ for id_ in ids if id_ >= rows}):
             names = ", ".join(f"{renderer.encoder.token(one)!r} ({one})" for one in beyond[:3])
             raise TurnwiseError(
                 f"`{folder}`: {source} holds {names}, and the model has embeddings for {rows} tokens: resize them "
@@ -255,7 +255,7 @@ def refuse_short_positions(config: Any, model: str, key: str, max_context: int) 
             )
     positions = positions_of(config)
     if positions is not None and max_context > positions:
-        name = "model_max_length" if limits.get("model_max_length") else min(limits, key=lambda one: limits[one])
+        name = "model_max_length" if limits.get("model_max_length") else min(limits, key=lambda limit: limits[limit])
         raise TurnwiseError(
             f"`horizon.max_context` is {max_context}, and {model} has {positions:.0f} positions "
             f"(`{name}` in its config.json): set `horizon.max_context` to at most {positions:.0f}, or "
@@ -277,8 +277,8 @@ def positions_of(config: Any) -> float | None:
     rope = getattr(text, "rope_parameters", None) or {}
     kinds = [rope] if "rope_type" in rope else [one for one in rope.values() if isinstance(one, dict)]
     # The other stretched kinds state their positions after stretching.
-    factors = [one.get("factor") or 1.0 for one in kinds if one.get("rope_type") in ("linear", "dynamic")]
-    if odd := [one for one in factors if not isinstance(one, int | float)]:
+    factors = [kind.get("factor") or 1.0 for kind in kinds if kind.get("rope_type") in ("linear", "dynamic")]
+    if odd := [factor for factor in factors if not isinstance(factor, int | float)]:
         raise TurnwiseError(f"the rope `factor` in the model's config.json is {odd[0]!r}, not a number: correct it")
     scaled = positions * max(factors, default=1.0)
     return positions if "gemma3" in text.model_type else scaled

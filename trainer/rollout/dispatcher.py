@@ -203,7 +203,7 @@ class Dispatcher:
         starts = [one.point for one in continued]
         outcomes = await play_group(self._pool, self._store, group, timeout_s, algorithms.rollout_control, grow, starts)
         self._note_unbegun(group, outcomes)
-        self._suspended.add(group, [one.suspended for one in outcomes if one.suspended], opened, continued)
+        self._suspended.add(group, [outcome.suspended for outcome in outcomes if outcome.suspended], opened, continued)
         await run_to_completion(self._close(group.id))
         failpoint("group_closed")
         if not algorithms.rewards:
@@ -215,7 +215,7 @@ class Dispatcher:
 
     def _note_unbegun(self, group: Group, outcomes: Sequence[Outcome]) -> None:
         """Report, once per environment, that episodes end before their first turn because the prompt does not fit."""
-        reasons = [one.error for one in outcomes if one.error.startswith(FIRST_OBSERVATION)]
+        reasons = [outcome.error for outcome in outcomes if outcome.error.startswith(FIRST_OBSERVATION)]
         if reasons and group.task.env_id not in self._unbegun:
             self._unbegun.add(group.task.env_id)
             task = f"{group.task.env_id}, seed {group.task.seed}"

@@ -75,7 +75,10 @@ class _Play:
         """Play ``wanted`` new members of the group, and the further ones that the controller opens."""
         opened = self.controller.members(wanted) if self.controller else wanted
         left: Sequence[int] = range(self._next_member, self._next_member + opened)
-        finished, failed = _counted(self.outcomes), [one for one in self.outcomes if not is_counted(one.status)]
+        finished, failed = (
+            _counted(self.outcomes),
+            [outcome for outcome in self.outcomes if not is_counted(outcome.status)],
+        )
         while True:
             first_attempt = self.lost_workers * (MAX_RETRIES + 1)
             members = [(member, first_attempt) for member in left]
@@ -103,8 +106,8 @@ class _Play:
     def _end(self, outcomes: Iterable[Outcome]) -> None:
         """Keep the outcomes, and number the members of the next stage above all of this one, branches included."""
         self.outcomes = list(outcomes)
-        self._next_member = 1 + max((one.member for one in self.outcomes), default=-1)
+        self._next_member = 1 + max((outcome.member for outcome in self.outcomes), default=-1)
 
 
 def _counted(outcomes: Iterable[Outcome]) -> list[Outcome]:
-    return [one for one in outcomes if is_counted(one.status)]
+    return [outcome for outcome in outcomes if is_counted(outcome.status)]

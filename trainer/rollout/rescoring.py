@@ -87,7 +87,7 @@ class _Tally:
     last_error: str = ""
 
     def add(self, scores: Sequence[Rewards]) -> None:
-        missing = [one for one in scores if one.rewards is None]
+        missing = [score for score in scores if score.rewards is None]
         self.scored += len(scores) - len(missing)
         self.unscored += len(missing)
         for one in missing:
@@ -193,8 +193,8 @@ async def _scores(
     try:
         (group,) = await asyncio.to_thread(queries.load_groups, database, [name], texts=reward.needs_texts)
     except Pruned as error:
-        return [Rewards(one, None, [{"error": str(error)}]) for one in members]
-    finished = [one for one in group.trajectories if one.status in SCORED_STATUSES]
+        return [Rewards(member, None, [{"error": str(error)}]) for member in members]
+    finished = [trajectory for trajectory in group.trajectories if trajectory.status in SCORED_STATUSES]
     passed = [one for one in finished if one.id in members] if reward.independent else finished
 
     def shaped() -> list[Rewards]:
@@ -207,4 +207,4 @@ async def _scores(
     except TimeoutError:
         reason = f"`{component_name(type(reward))}` took longer than {timeout_s:g} s"
         scores = [Rewards(one.id, None, [{"error": reason}]) for one in passed]
-    return [one for one in scores if one.trajectory in members]
+    return [score for score in scores if score.trajectory in members]

@@ -43,7 +43,7 @@ def score(group: Group, shapers: Sequence[RewardShaper], filters: Sequence[Group
     Raises:
         TurnwiseError: a shaper returned rewards of another shape, or a reward that is not finite.
     """
-    finished = [one for one in group.trajectories if one.status in SCORED_STATUSES]
+    finished = [trajectory for trajectory in group.trajectories if trajectory.status in SCORED_STATUSES]
     if len(finished) < MIN_SURVIVORS:
         scored, _ = shape(group, ())
         return Scoring(scored, (), GroupState.FAILED, _few_survivors(group, len(finished)))
@@ -58,7 +58,7 @@ def score(group: Group, shapers: Sequence[RewardShaper], filters: Sequence[Group
 
 def unscored(group: Group, error: str) -> Scoring:
     """Return the scoring of a group that could not be scored because of ``error``: it fails, without a member."""
-    finished = [one for one in group.trajectories if one.status in SCORED_STATUSES]
+    finished = [trajectory for trajectory in group.trajectories if trajectory.status in SCORED_STATUSES]
     scores = [Rewards(one.id, None, [{"error": error}]) for one in finished]
     scored = ScoredGroup(replace(group, trajectories=()), (), len(finished), failed_by_policy(group.trajectories))
     return Scoring(scored, scores, GroupState.FAILED, error)
@@ -74,9 +74,11 @@ def shape(group: Group, shapers: Sequence[RewardShaper]) -> tuple[ScoredGroup, l
         TurnwiseError: a shaper returned rewards of another shape, or a reward that is not finite.
     """
     failed = failed_by_policy(group.trajectories)
-    complete = group = replace(group, trajectories=[one for one in group.trajectories if one.status in SCORED_STATUSES])
-    rewards: PerTurn = [[step.reward for step in one.steps] for one in group.trajectories]
-    verdicts: dict[str, list[dict[str, Any]]] = {one.id: [] for one in group.trajectories}
+    complete = group = replace(
+        group, trajectories=[trajectory for trajectory in group.trajectories if trajectory.status in SCORED_STATUSES]
+    )
+    rewards: PerTurn = [[step.reward for step in trajectory.steps] for trajectory in group.trajectories]
+    verdicts: dict[str, list[dict[str, Any]]] = {trajectory.id: [] for trajectory in group.trajectories}
     for shaper in shapers:
         kept: list[tuple[Trajectory, list[float]]] = []
         for one, answer in zip(group.trajectories, _checked(shaper, group, rewards), strict=True):
@@ -87,7 +89,14 @@ def shape(group: Group, shapers: Sequence[RewardShaper]) -> tuple[ScoredGroup, l
         group = replace(group, trajectories=[one for one, _ in kept])
         rewards = [turns for _, turns in kept]
     shaped = {one.id: turns for one, turns in zip(group.trajectories, rewards, strict=True)}
-    scores = [Rewards(one.id, shaped.get(one.id), verdicts[one.id]) for one in complete.trajectories] if shapers else []
+    scores = (
+        [
+            Rewards(trajectory.id, shaped.get(trajectory.id), verdicts[trajectory.id])
+            for trajectory in complete.trajectories
+        ]
+        if shapers
+        else []
+    )
     return ScoredGroup(group, rewards, len(complete.trajectories) - len(group.trajectories), failed), scores
 
 
@@ -112,7 +121,11 @@ def _checked(shaper: RewardShaper, group: Group, rewards: PerTurn) -> Sequence[S
 
 
 def _few_survivors(group: Group, count: int) -> str:
-    errors = [f"{one.status}: {one.error}" for one in group.trajectories if one.status not in SCORED_STATUSES]
+    errors = [
+        f"{trajectory.status}: {trajectory.error}"
+        for trajectory in group.trajectories
+        if trajectory.status not in SCORED_STATUSES
+    ]
     return f"{count} of {group.size} members survived; {errors[-1] if errors else ''}"
 
 

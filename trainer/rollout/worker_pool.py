@@ -67,7 +67,7 @@ class WorkerPool:
     @property
     def actors(self) -> list[Any]:
         """Return the actors of the workers that get new groups."""
-        return [one.actor for one in self._workers]
+        return [worker.actor for worker in self._workers]
 
     async def ready(self, timeout_s: float) -> None:
         """Wait until every worker answers.
@@ -79,7 +79,7 @@ class WorkerPool:
 
         try:
             async with asyncio.timeout(timeout_s):
-                await asyncio.gather(*(one.actor.ready.remote() for one in self._workers))
+                await asyncio.gather(*(worker.actor.ready.remote() for worker in self._workers))
         except TimeoutError:
             raise TurnwiseError(f"the rollout workers did not start within {timeout_s:g} s") from None
         except ray.exceptions.RayError as error:
@@ -153,7 +153,7 @@ class WorkerPool:
         """
         import ray.exceptions
 
-        worker = min((one for one in self._workers if not one.draining), key=lambda one: one.running)
+        worker = min((worker for worker in self._workers if not worker.draining), key=lambda one: one.running)
         worker.running += len(assignment.members)
         try:
             outcomes, abandoned_threads = await _supervised(worker.actor, timeout_s, assignment)
@@ -192,7 +192,7 @@ class WorkerPool:
             with log_errors(LOG, f"a rollout worker did not {method}"):
                 await getattr(actor, method).remote()
 
-        if calls := [asyncio.ensure_future(call(one.actor)) for one in self._workers]:
+        if calls := [asyncio.ensure_future(call(worker.actor)) for worker in self._workers]:
             await asyncio.wait(calls, timeout=timeout_s)
 
     def _replace(self, worker: _Worker) -> None:

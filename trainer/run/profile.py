@@ -104,9 +104,9 @@ class RunProfile:
                 LOG.warning("a process could not be profiled", extra={"method": method, "reason": reason})
 
     def _actors(self) -> Iterator[tuple[str, Any]]:
-        yield from (("engine", one) for one in self._cluster.engines.actors)
-        yield from (("worker", one) for one in self._cluster.workers.actors)
-        yield from (("store", one) for one in self._cluster.store.writers.values())
+        yield from (("engine", actor) for actor in self._cluster.engines.actors)
+        yield from (("worker", actor) for actor in self._cluster.workers.actors)
+        yield from (("store", writer) for writer in self._cluster.store.writers.values())
 
 
 async def _call(actor: Any, method: str, arguments: tuple[str, ...]) -> None:

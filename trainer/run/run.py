@@ -122,9 +122,9 @@ def _drive(
                 raise
             with database.read() as conn:
                 saved = queries.latest_checkpoint(conn, identity.name)
-                asked = queries.find_run(conn, identity.name).stop_requested
+                stop_requested = queries.find_run(conn, identity.name).stop_requested
             since = "the start of the run" if saved is None else f"the checkpoint of update {saved.update}"
-            if asked or SHUTDOWN.reason:
+            if stop_requested or SHUTDOWN.reason:
                 raise RankFailed(
                     f"{failure}; the run was to stop: the same command resumes it from {since}"
                 ) from failure

@@ -111,7 +111,7 @@ class StoredGroups(GroupSource):
             return None, False
         if len(scored.group.trajectories) < MIN_SURVIVORS:
             return scored, False
-        return scored, not any(one.reject(scored) for one in self._algorithms.group_filters)
+        return scored, not any(group_filter.reject(scored) for group_filter in self._algorithms.group_filters)
 
 
 def check_tokenizer(source: Path, folder: Path, run: str) -> None:

@@ -56,8 +56,8 @@ def summarize(
         totals = queries.run_totals(conn, context.name)
         batches = queries.batch_metrics(conn, context.name)
     tokens_by_staleness: Counter[int] = Counter()
-    for one in batches:
-        tokens_by_staleness.update({int(age): count for age, count in one["tokens_by_staleness"].items()})
+    for batch in batches:
+        tokens_by_staleness.update({int(age): count for age, count in batch["tokens_by_staleness"].items()})
     tokens = tokens_by_staleness.total()
     after = evaluations.get("after")
     before = next((evaluations[name] for name in INITIAL_EVALUATIONS if name in evaluations), None)
@@ -126,17 +126,30 @@ def _draw(
     from matplotlib import pyplot as plt
 
     figure, axes = plt.subplots(figsize=(8, 4.5), layout="constrained")
-    at = [one["update"] for one in updates if one["success"] is not None]
-    axes.plot(at, [one["success"] for one in updates if one["success"] is not None], lw=1.2, label="training batches")
-    for one in evaluations:
-        if one["success"] is None:
+    at = [update["update"] for update in updates if update["success"] is not None]
+    axes.plot(
+        at, [update["success"] for update in updates if update["success"] is not None], lw=1.2, label="training batches"
+    )
+    for evaluation in evaluations:
+        if evaluation["success"] is None:
             continue
-        error = [[one["success"] - one["low"]], [one["high"] - one["success"]]]
-        at_update = max(one["update"], 0)
-        axes.errorbar([at_update], [one["success"]], yerr=error, fmt="o", capsize=4, label=f"held out, {one['name']}")
+        error = [[evaluation["success"] - evaluation["low"]], [evaluation["high"] - evaluation["success"]]]
+        at_update = max(evaluation["update"], 0)
+        axes.errorbar(
+            [at_update],
+            [evaluation["success"]],
+            yerr=error,
+            fmt="o",
+            capsize=4,
+            label=f"held out, {evaluation['name']}",
+        )
     turns = axes.twinx()
     turns.step(
-        [one["update"] for one in updates], [one["horizon_turns"] for one in updates], lw=0.8, color="0.6", where="post"
+        [update["update"] for update in updates],
+        [update["horizon_turns"] for update in updates],
+        lw=0.8,
+        color="0.6",
+        where="post",
     )
     turns.set_ylabel("horizon (turns)", color="0.5")
     turns.set_ylim(bottom=0)

@@ -16,9 +16,13 @@ def closed_vocabulary(environments: Sequence[EnvironmentConfig]) -> list[str]:
         TurnwiseError: an environment has no closed vocabulary.
     """
     words: dict[str, None] = {}
-    for one in environments:
+    for environment in environments:
         try:
-            words.update(dict.fromkeys(call_once(one.id, one.options, "vocabulary", lambda env: env.vocabulary())))
+            words.update(
+                dict.fromkeys(
+                    call_once(environment.id, environment.options, "vocabulary", lambda env: env.vocabulary())
+                )
+            )
         except EnvError as error:
             if not isinstance(error.__cause__, NotImplementedError):
                 raise

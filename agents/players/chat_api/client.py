@@ -156,7 +156,7 @@ class ChatApi:
         """Return the next message as ``text`` does; ``returned`` gets the reason of every repetition."""
         ends = monotonic() + self._timeout_s
         waiting = f"the model sent no complete answer within {self._timeout_s:g} s"
-        begun = any(one["role"] == "assistant" for one in messages)
+        begun = any(message["role"] == "assistant" for message in messages)
         repetitions, pause_s = 0, FIRST_PAUSE_S
         while True:
             try:

@@ -67,8 +67,8 @@ def _text(content: Any) -> str | None:
     if not isinstance(content, list):
         raise NotACompletion(f"`content` is neither a text nor a list: {shown(json.dumps(content).encode())}")
     parts = [one.get("text") if isinstance(one, Mapping) else one for one in content if not _is_thought(one)]
-    texts = [one for one in parts if one is not None]
-    if odd := [one for one in texts if not isinstance(one, str)]:
+    texts = [part for part in parts if part is not None]
+    if odd := [text for text in texts if not isinstance(text, str)]:
         raise NotACompletion(f"a part of `content` has no text: {shown(json.dumps(odd[0]).encode())}")
     return "".join(texts) if texts else None
 

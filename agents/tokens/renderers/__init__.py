@@ -33,7 +33,7 @@ def load_renderer(path: str | Path) -> Renderer:
         model_type = read_json(config).get("model_type")
     except TurnwiseError as error:
         raise UnusableChat(f"`{folder}`: {error}") from error
-    families = [import_module(f".{one.name}", __name__) for one in iter_modules(__path__)]
-    family = next((one for one in families if model_type in one.MODEL_TYPES), text)
+    families = [import_module(f".{module.name}", __name__) for module in iter_modules(__path__)]
+    family = next((family for family in families if model_type in family.MODEL_TYPES), text)
     renderer: Renderer = family.RENDERER(folder)
     return renderer

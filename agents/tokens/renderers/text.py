@@ -143,8 +143,8 @@ class TextRenderer:
         rendering = _Rendering(mark, texts, escaped, "")
         whole = self.template.render(
             [
-                (one.role, rendering.marked(i) if one.role is Role.ASSISTANT else texts[i])
-                for i, one in enumerate(messages)
+                (message.role, rendering.marked(i) if message.role is Role.ASSISTANT else texts[i])
+                for i, message in enumerate(messages)
             ]
         )
         return _Rendering(mark, texts, escaped, whole)
@@ -196,12 +196,12 @@ def _new_mark() -> str:
 
 
 def _refuse(messages: Sequence[ChatMessage]) -> None:
-    if any(isinstance(part, Image) for one in messages for part in one.content):
+    if any(isinstance(part, Image) for message in messages for part in message.content):
         raise ValueError("this policy reads text only, and the observation contains images")
-    if any(one.calls or one.role is Role.TOOL for one in messages):
+    if any(message.calls or message.role is Role.TOOL for message in messages):
         raise ValueError("this policy reads text only, and a message is of a tool")
     turns = messages[messages[0].role is Role.SYSTEM :]
-    if any(one.role is not (Role.ASSISTANT if i % 2 else Role.USER) for i, one in enumerate(turns)):
+    if any(turn.role is not (Role.ASSISTANT if i % 2 else Role.USER) for i, turn in enumerate(turns)):
         raise ValueError("observations and turns must alternate, and there are two observations in a row")
 
 

@@ -111,7 +111,7 @@ class CollectiveSender:
         if session.group is None:
             session.group = WeightGroup(session.store, 0, self._size, self._backend, session.address[0])
         if not self._buffers:
-            size = max((one.nbytes for one in self._buckets if len(one.parameters) > 1), default=0)
+            size = max((bucket.nbytes for bucket in self._buckets if len(bucket.parameters) > 1), default=0)
             self._buffers = [torch.empty(size, dtype=torch.uint8, device=self._device) for _ in range(2)]
         stream = _Stream(session.group, self._buffers)
         stream.start(torch.tensor([session.transfers], device=self._device))

@@ -31,9 +31,9 @@ def visible_nodes(observation: dict[str, Any]) -> list[dict[str, Any]]:
 def task_class(name: str) -> Any:
     """Return BrowserGym's class of a task."""
     everything = importlib.import_module("browsergym.miniwob.all")
-    for one in vars(everything).values():
-        if getattr(one, "subdomain", None) == name:
-            return one
+    for environment in vars(everything).values():
+        if getattr(environment, "subdomain", None) == name:
+            return environment
     raise SystemExit(f"BrowserGym has no MiniWoB task {name!r}")
 
 

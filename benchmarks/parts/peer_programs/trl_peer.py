@@ -71,9 +71,9 @@ class Batch:
 
     def read(self, tokens: Sequence[Sequence[int]]) -> Tensor:
         """Append tokens to each row, and return the log-probabilities of the next one. Shape (rows, vocabulary)."""
-        width = max(len(one) for one in tokens)
-        ids = torch.tensor([[0] * (width - len(one)) + list(one) for one in tokens])
-        new = torch.tensor([[0] * (width - len(one)) + [1] * len(one) for one in tokens])
+        width = max(len(token) for token in tokens)
+        ids = torch.tensor([[0] * (width - len(token)) + list(token) for token in tokens])
+        new = torch.tensor([[0] * (width - len(token)) + [1] * len(token) for token in tokens])
         self._mask = torch.cat([self._mask, new], 1)
         positions = (self._mask.cumsum(1) - 1).clamp(min=0)[:, -width:]
         output = self._model(
@@ -198,11 +198,11 @@ def train(args: argparse.Namespace) -> None:
         episodes = player.play(tasks, "train")
         model.train()
         return {
-            "prompt_ids": [one.prompt for one in episodes],
-            "completion_ids": [one.tokens for one in episodes],
-            "logprobs": [one.logprobs for one in episodes],
-            "env_mask": [one.sampled for one in episodes],
-            "episode_reward": [one.reward for one in episodes],
+            "prompt_ids": [episode.prompt for episode in episodes],
+            "completion_ids": [episode.tokens for episode in episodes],
+            "logprobs": [episode.logprobs for episode in episodes],
+            "env_mask": [episode.sampled for episode in episodes],
+            "episode_reward": [episode.reward for episode in episodes],
         }
 
     class Clock(TrainerCallback):

@@ -139,7 +139,7 @@ def _snapshot(folder: Path, database: Database, updates: list[dict[str, Any]]) -
     server = psutil.Process(backend).parent()
     assert server is not None
     cpu["database"] = sum(map(_cpu_s, [server, *server.children()]))
-    turns, assembly_s = (sum(one[name] for one in updates) for name in ("turns", "assembly_s"))
+    turns, assembly_s = (sum(update[name] for update in updates) for name in ("turns", "assembly_s"))
     return _Snapshot(cpu, turns, assembly_s, size)
 
 
@@ -164,10 +164,15 @@ async def _shapes(database: Database, config: RunConfig) -> dict[str, float]:
     outcomes = [await store.members(name) for name in names]
     versions = await store.read(queries.versions)
     await asyncio.to_thread(writer.close)
-    episodes = [one for found in scored for one in found.group.trajectories]
-    turns = sum(len(one.steps) for one in episodes)
+    episodes = [trajectory for found in scored for trajectory in found.group.trajectories]
+    turns = sum(len(episode.steps) for episode in episodes)
     observed, sampled = (
-        sum(len(one.tokens) for episode in episodes for one in episode.messages if (one.role is Role.ASSISTANT) == own)
+        sum(
+            len(message.tokens)
+            for episode in episodes
+            for message in episode.messages
+            if (message.role is Role.ASSISTANT) == own
+        )
         for own in (False, True)
     )
     batch = _assembled(scored, versions, config)
@@ -181,7 +186,7 @@ async def _shapes(database: Database, config: RunConfig) -> dict[str, float]:
 
 
 def _assembled(scored: list[ScoredGroup], versions: Mapping[int, Any], config: RunConfig) -> Any:
-    latest = max(one.update for one in versions.values())
+    latest = max(version.update for version in versions.values())
     batch = assemble(
         scored, versions, latest, latest + 1, advantage=config.advantage, filters=(), loss=config.loss, streams=()
     )

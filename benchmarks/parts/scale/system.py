@@ -270,7 +270,7 @@ class Simulation:
             "sandboxes": self._sandboxes_s / self._size.sandboxes,
             "workers": sum(one.busy_s for one in self._workers) / self._size.workers,
             "engines": sum(one.busy_s for one in self._engines) / self._size.engines,
-            "writers": sum(one.busy_s for one in self._writers) / self._size.nodes,
+            "writers": sum(writer.busy_s for writer in self._writers) / self._size.nodes,
             "database": self._database.busy_s / self._assumed.database_cores,
             "driver": self._driver.busy_s,
             "learner": loop.learner_s,

@@ -184,8 +184,8 @@ def _answer(question: Question, files: Mapping[str, str], data: str) -> Answer:
     ``files`` are those of the workspace, as words in lowercase between spaces, and ``data`` are words of data files.
     """
     known = _known(question, files)
-    said, given = _words(question.expected), [*_words(question.given), *data.split()]
-    own, offered = ([word for word in words if word.casefold() not in known] for words in (said, given))
+    expected_words, given = _words(question.expected), [*_words(question.given), *data.split()]
+    own, offered = ([word for word in words if word.casefold() not in known] for words in (expected_words, given))
     in_input = {word.casefold() for word in given}
     new = frozenset(word.casefold() for word in own if word.casefold() not in in_input)
     if new:
@@ -195,11 +195,11 @@ def _answer(question: Question, files: Mapping[str, str], data: str) -> Answer:
     if own and own != offered:
         bits = len(own) * max(BITS_PER_INPUT_WORD, math.log2(len({*offered})))
         return Answer(tuple(own), new, bits, copied=tuple(own))
-    if chosen := tuple(word for word in said if word.casefold() not in in_input):
+    if chosen := tuple(word for word in expected_words if word.casefold() not in in_input):
         return Answer(chosen, new, BITS_PER_CHOICE)
     text = question.expected.strip()
-    if said and text not in question.given:
-        return Answer((text,), new, len(said) * BITS_PER_INPUT_WORD)
+    if expected_words and text not in question.given:
+        return Answer((text,), new, len(expected_words) * BITS_PER_INPUT_WORD)
     return Answer((question.outcome,), new, 0.0)
 
 

@@ -143,10 +143,10 @@ def _printed_call(argv: Sequence[str]) -> tuple[list[str], str] | None:
             return None
     found = [one for statement in body for one in _printed(statement)]
     calls = [_call(one, modules, functions) for one in found]
-    names = [one[0] for one in calls if one]
+    names = [call[0] for call in calls if call]
     if not names or len(names) < len(body) or None in calls or any(one != names[0] for one in names):
         return None
-    return names[0], " ".join(one[1] for one in calls if one)
+    return names[0], " ".join(call[1] for call in calls if call)
 
 
 def _printed(statement: ast.stmt) -> list[ast.expr | None]:

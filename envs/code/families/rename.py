@@ -27,8 +27,8 @@ def draw(words: Words) -> CodeTask:
         return sum(value for value in values if value % 2 == 0) + bonus
 
     def case(values: list[int]) -> Case:
-        said = f"{second} {total(values)} of {len(values)}\n{third} {total(values[: len(values) // 2])}\n"
-        return Case(("python3", "main.py"), said.encode(), " ".join(map(str, values)).encode())
+        printed = f"{second} {total(values)} of {len(values)}\n{third} {total(values[: len(values) // 2])}\n"
+        return Case(("python3", "main.py"), printed.encode(), " ".join(map(str, values)).encode())
 
     def call(values: list[int]) -> CallCase:
         return CallCase(f"{first}.{new}({values})", returns=str(total(values)))

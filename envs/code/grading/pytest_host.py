@@ -157,16 +157,16 @@ def prepare_tests(task: CodeTask) -> frozenset[str]:
     with _known_lock:
         known = _known.get(key)
     if known is None:
-        said = ""
+        reason = ""
         for files in [task.workspace, *([_solved(task)] if task.solution else [])]:
-            found, said = _collect(task, files)
+            found, reason = _collect(task, files)
             if found:
                 break
         else:
             raise BrokenTests(
                 f"task {task.name}: its hidden tests cannot be collected on its pristine workspace; if they import "
                 "code that the agent has to write, add a solution/ folder, or import inside the tests: "
-                f"{said or 'no test was found in a `test_*.py` or `*_test.py` of tests/'}"
+                f"{reason or 'no test was found in a `test_*.py` or `*_test.py` of tests/'}"
             )
         if test_and_reason := _unfit(task, found):
             test, reason = test_and_reason
@@ -195,8 +195,8 @@ def _collect(task: CodeTask, files: Tree) -> tuple[frozenset[str], str]:
         )
     if report is None:
         return frozenset(), (done.stderr or done.stdout).decode(errors="replace")[-500:]
-    if said := report.errors or "\n".join(f"{file}: {reason}" for file, reason in report.unfit.items()):
-        return frozenset(), said[-500:]
+    if reasons := report.errors or "\n".join(f"{file}: {reason}" for file, reason in report.unfit.items()):
+        return frozenset(), reasons[-500:]
     return frozenset(report.collected), ""
 
 
@@ -237,9 +237,9 @@ def _new_folder() -> str:
 
 def _pytest(box: SandboxLease, folder: str, nonce: str, mode: str, task: CodeTask, until: float) -> ExecResult:
     script = Path(pytest_guest.__file__).read_text()
-    said = json.dumps([nonce, folder, mode]).encode()
+    request = json.dumps([nonce, folder, mode]).encode()
     seconds = left(until, min(TESTS_TIMEOUT_MAX_S, TESTS_TIMEOUT_CASES * task.case_seconds))
-    return box.exec(["python3", "-I", "-c", script], timeout_s=seconds, stdin=said)
+    return box.exec(["python3", "-I", "-c", script], timeout_s=seconds, stdin=request)
 
 
 def _test_file_changes(box: SandboxLease, folder: str, hidden: Tree, timeout_s: float) -> list[str]:

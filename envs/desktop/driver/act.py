@@ -78,7 +78,7 @@ def click(episode: Episode, action: dict[str, Any]) -> None:
 
 
 def _activate(episode: Episode, number: int) -> None:
-    window = next((one for one in episode.screen.windows() if one.id == number), None)
+    window = next((window for window in episode.screen.windows() if window.id == number), None)
     if window is None:
         raise Refused("that window was closed")
     episode.screen.activate(window)
@@ -116,7 +116,7 @@ def type_text(episode: Episode, action: dict[str, Any]) -> None:
     if keyboard.bound != bound:
         # The applications read the new key map before the keys arrive.
         settle(episode.session)
-    focused = next((one.application for one in episode.screen.windows() if one.focused), "")
+    focused = next((window.application for window in episode.screen.windows() if window.focused), "")
     pause_s = KEY_REPEAT_S.get(focused, 0.0)
     parts = runs(keys) if pause_s else [keys]
     for index, part in enumerate(parts):
@@ -160,7 +160,7 @@ def scroll(episode: Episode, action: dict[str, Any]) -> None:
     if "id" in action or "x" in action:
         point = target(episode, action)
     else:
-        focused = [one.rect for one in screen.windows() if one.focused]
+        focused = [window.rect for window in screen.windows() if window.focused]
         point = middle(focused[0] if focused else (0, 0, screen.width, screen.height), screen.width, screen.height)
     screen.move(*point)
     screen.click(WHEEL[action["direction"]], min(action.get("clicks", 3), MAX_SCROLL_CLICKS))

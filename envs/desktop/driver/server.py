@@ -115,8 +115,13 @@ class Driver:
         answer["nodes"] = episode.observe() if step.get("tree", True) else []
         if step.get("windows"):
             answer["windows"] = [
-                {"title": one.title, "application": one.application, "rect": one.rect, "focused": one.focused}
-                for one in episode.screen.windows()
+                {
+                    "title": window.title,
+                    "application": window.application,
+                    "rect": window.rect,
+                    "focused": window.focused,
+                }
+                for window in episode.screen.windows()
             ]
         if step.get("notes", True):
             answer["notes"] = [*episode.session.crashes, *episode.notes]

@@ -67,7 +67,7 @@ def serve(connection: socket.socket) -> None:
     if len(ends) != 2:
         return
     profile = tempfile.mkdtemp(prefix="profile-")
-    arguments = [one for one in json.loads(message) if not one.startswith(PROFILE)]
+    arguments = [load for load in json.loads(message) if not load.startswith(PROFILE)]
     child = os.fork()
     if child == 0:
         try:

@@ -125,7 +125,7 @@ class Tab:
     def on_failed(self, event: Mapping[str, Any]) -> None:
         """Record a request that failed, or whose response is not displayed."""
         self.on_finished(event["requestId"])
-        if any(one in event.get("errorText", "") for one in TRANSIENT_ERRORS):
+        if any(error in event.get("errorText", "") for error in TRANSIENT_ERRORS):
             self.transient_errors += 1
         self.loading = [one for one in self.loading if one != event["requestId"]]
 

@@ -104,13 +104,13 @@ async def this_machine(context: AttackContext) -> str:
     inner = [address for name, address in own.items() if name == "lo" or name.startswith("docker")]
     with contextlib.ExitStack() as stack:
         listeners = [stack.enter_context(_listening(address)) for address in inner]
-        targets = [(each, one.getsockname()[1], "tcp") for one in listeners for each in own.values()]
+        targets = [(each, listener.getsockname()[1], "tcp") for listener in listeners for each in own.values()]
         await _connect(context, targets + [(each, 22, "tcp") for each in own.values()])
-        for one in listeners:
-            one.setblocking(False)
+        for listener in listeners:
+            listener.setblocking(False)
             with contextlib.suppress(BlockingIOError):
-                one.accept()
-                expect(False, f"a connection arrived at {one.getsockname()[0]}")
+                listener.accept()
+                expect(False, f"a connection arrived at {listener.getsockname()[0]}")
     return f"{len(listeners)} listeners, {len(own)} addresses"
 
 

@@ -139,7 +139,9 @@ def _sampled(steps: Sequence[Step], messages: Sequence[Message]) -> list[list[Me
     found, first = [], 0
     for step in steps:
         last = first if step.message is None else step.message + 1
-        found.append([one for one in messages if first <= one.index < last and np.any(np.asarray(one.mask))])
+        found.append(
+            [message for message in messages if first <= message.index < last and np.any(np.asarray(message.mask))]
+        )
         first = last
     return found
 
@@ -148,7 +150,7 @@ def _metrics(calls: Sequence[Message], messages: Sequence[Message]) -> Metrics |
     """Return the tokens of a turn; token ids only if the turn is one call of the policy."""
     if not calls:
         return None
-    masks = [np.asarray(one.mask) == 1 for one in calls]
+    masks = [np.asarray(call.mask) == 1 for call in calls]
     total = int(sum(mask.sum() for mask in masks))
     if len(calls) > 1:
         return Metrics(completion_tokens=total)
@@ -167,7 +169,7 @@ def _metrics(calls: Sequence[Message], messages: Sequence[Message]) -> Metrics |
 
 def _context(message: Message, messages: Sequence[Message]) -> list[int]:
     """Return the token ids of all ancestors of a message, in order."""
-    by_index = {one.index: one for one in messages}
+    by_index = {message.index: message for message in messages}
     path, at = [], message.parent
     while at is not None:
         path.append(by_index[at])

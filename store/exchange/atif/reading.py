@@ -177,7 +177,7 @@ class _Turns:
         metrics = step.metrics
         if not self.has_tokens or not metrics or not metrics.prompt_token_ids or not metrics.completion_token_ids:
             self.has_tokens, self.messages = False, []
-            self.steps = [replace(one, message=None) for one in self.steps]
+            self.steps = [replace(step, message=None) for step in self.steps]
             return
         prompt, size = metrics.prompt_token_ids, len(self.context)
         extends = size > 0 and len(prompt) > size and prompt[:size] == self.context

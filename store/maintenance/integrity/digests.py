@@ -66,7 +66,7 @@ def _messages(database: Database, conn: Connection, head: Any, rows: TurnRows) -
             return
     if head["pruned_at"] is not None:
         return
-    yield from _structure(head, sorted(messages, key=lambda one: one.index), rows)
+    yield from _structure(head, sorted(messages, key=lambda message: message.index), rows)
     if head["status"] != Status.RUNNING.value:
         count, versions = sampled_of(messages)
         expected = {"n_tokens": count, "min_version": min(versions, default=None)}
@@ -79,12 +79,12 @@ def _messages(database: Database, conn: Connection, head: Any, rows: TurnRows) -
 def _structure(head: Any, messages: list[Message], rows: TurnRows) -> Iterator[Finding]:
     """Yield findings of the message tree: the messages in the order of their indices, and those with images."""
     name = f"trajectory_no={head['no']}"
-    for position, one in enumerate(messages):
-        if one.index != position:
+    for position, message in enumerate(messages):
+        if message.index != position:
             yield Finding(step.name, name, "messages", f"message {position} of the trajectory is missing")
             return
-        if one.parent is not None and one.parent >= one.index:
-            problem = f"message {one.index} names the parent {one.parent}, which does not precede it"
+        if message.parent is not None and message.parent >= message.index:
+            problem = f"message {message.index} names the parent {message.parent}, which does not precede it"
             yield Finding(step.name, name, "messages", problem)
     for index in sorted(rows.images(message_image)):
         if index >= len(messages):

@@ -65,7 +65,7 @@ class PRIME(AdvantageEstimator):
         """Update the process reward model, and return one advantage per token."""
         import torch
 
-        members = [one for scored in groups for one in scored.group.trajectories]
+        members = [trajectory for scored in groups for trajectory in scored.group.trajectories]
         if not members:
             return [[] for _ in groups]
         outcomes = [won for scored in groups for won in successes(scored, self.min_return)]

@@ -26,7 +26,7 @@ Leaves = frozenset[int]
 
 def leaves_by_turn(trajectories: Sequence[Trajectory]) -> list[list[Leaves]]:
     """Return ``leaves[trajectory][turn]``. The turns before ``branched_at`` are those of the parent."""
-    owners = {one.id: one for one in trajectories}
+    owners = {trajectory.id: trajectory for trajectory in trajectories}
 
     def owner(one: Trajectory, turn: int) -> str:
         """Return the trajectory that holds a turn: the first of the chain of parents, of which one may be missing."""
@@ -35,7 +35,7 @@ def leaves_by_turn(trajectories: Sequence[Trajectory]) -> list[list[Leaves]]:
         parent = owners.get(one.branched_from)
         return one.branched_from if parent is None else owner(parent, turn)
 
-    nodes = [[(owner(one, turn), turn) for turn in range(len(one.steps))] for one in trajectories]
+    nodes = [[(owner(trajectory, turn), turn) for turn in range(len(trajectory.steps))] for trajectory in trajectories]
     found: dict[tuple[str, int], set[int]] = {}
     for index, turns in enumerate(nodes):
         for node in turns:

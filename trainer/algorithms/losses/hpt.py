@@ -50,8 +50,8 @@ class HPT(DecoupledPPO):
 
     def prepare(self, samples: Sequence[TrainSample]) -> None:
         """Decide the side of each sample, and sum both sides over the optimizer step."""
-        self._solved = [one.task_success > self.gamma for one in samples]
-        self._unsolved = [one.task_success <= self.gamma for one in samples]
+        self._solved = [sample.task_success > self.gamma for sample in samples]
+        self._unsolved = [sample.task_success <= self.gamma for sample in samples]
         rewarded = [one for one, solved in zip(samples, self._solved, strict=True) if solved]
         counts = [_tokens(one, Source.POLICY) for one in rewarded]
         groups = {one.group for one, count in zip(rewarded, counts, strict=True) if count}

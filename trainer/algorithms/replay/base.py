@@ -86,7 +86,9 @@ def _marked(scored: ScoredGroup, fresh: Mapping[str, Collection[str]]) -> Scored
     """Set the source of every trajectory of a policy that is not a member of the fresh group of that name."""
     members = fresh.get(scored.group.id, ())
     marked = tuple(
-        replace(one, source=Source.REPLAY) if one.source == Source.POLICY and one.id not in members else one
-        for one in scored.group.trajectories
+        replace(trajectory, source=Source.REPLAY)
+        if trajectory.source == Source.POLICY and trajectory.id not in members
+        else trajectory
+        for trajectory in scored.group.trajectories
     )
     return replace(scored, group=replace(scored.group, trajectories=marked))

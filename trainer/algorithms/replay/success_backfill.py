@@ -58,8 +58,8 @@ class SuccessBackfill(ReplayBuffer):
             return scored
         self._filled += 1
         members, rewards = list(scored.group.trajectories), list(scored.rewards)
-        parents = {one.branched_from for one in members}
-        replaced = next(index for index, one in enumerate(members) if one.id not in parents)
+        parents = {member.branched_from for member in members}
+        replaced = next(index for index, member in enumerate(members) if member.id not in parents)
         members[replaced], rewards[replaced] = found
         return replace(scored, group=replace(scored.group, trajectories=tuple(members)), rewards=rewards)
 
@@ -78,7 +78,7 @@ class SuccessBackfill(ReplayBuffer):
 
     def conflict(self, loss: PolicyLoss, group_filters: Sequence[GroupFilter]) -> str:
         """Return the reason if the filter ``zero_variance`` hides the failed groups."""
-        if any(isinstance(one, ZeroVariance) for one in group_filters):
+        if any(isinstance(group_filter, ZeroVariance) for group_filter in group_filters):
             return (
                 "the group filter `zero_variance` rejects every group that the replay buffer `success_backfill` could "
                 "fill: set `group_filters = []`; the buffer leaves out groups whose returns are all equal"

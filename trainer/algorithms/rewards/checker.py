@@ -50,7 +50,7 @@ class Checker(RewardShaper):
 
     def __call__(self, group: Group, rewards: PerTurn) -> list[Shaped]:
         """Return the rewards of the function for each trajectory."""
-        return [self._scored(group.task, one) for one in group.trajectories]
+        return [self._scored(group.task, trajectory) for trajectory in group.trajectories]
 
     def _scored(self, task: Task, trajectory: Trajectory) -> Shaped:
         try:

@@ -36,7 +36,7 @@ class TurnTree(RolloutController):
 
     def decide(self, view: GroupView, stream: Random) -> Sequence[Decision]:
         """Branch the member that took a turn with probability ``P_t``, if the budget is not used up."""
-        latest, children = view.latest, sum(one.children for one in view.members)
+        latest, children = view.latest, sum(member.children for member in view.members)
         if not latest.running or children >= self.budget:
             return []
         probability = self.alpha + self.beta * (_entropy(latest.turns[-1]) - _entropy(latest.turns[0]))

@@ -34,7 +34,9 @@ class Learnability(TaskSampler):
 
     def propose(self, environments: Sequence[WeightedEnvironment], rng: Random) -> Task:
         """Return a task of the reweighted mixture."""
-        estimates = [self._learnability.get(env_key_of(one.id, one.options), 1.0) for one in environments]
+        estimates = [
+            self._learnability.get(env_key_of(environment.id, environment.options), 1.0) for environment in environments
+        ]
         weights = [
             one.weight * max(self.min_weight, estimate) for one, estimate in zip(environments, estimates, strict=True)
         ]

@@ -12,4 +12,4 @@ class Mixture(TaskSampler):
 
     def propose(self, environments: Sequence[WeightedEnvironment], rng: Random) -> Task:
         """Return a task of the mixture."""
-        return rng.choices(environments, [one.weight for one in environments])[0].draw(rng)
+        return rng.choices(environments, [environment.weight for environment in environments])[0].draw(rng)

@@ -46,7 +46,7 @@ class MoPPS(TaskSampler):
         Raises:
             TurnwiseError: the environment does not enumerate its tasks, so that no task would be seen again.
         """
-        chosen = rng.choices(environments, [one.weight for one in environments])[0]
+        chosen = rng.choices(environments, [environment.weight for environment in environments])[0]
         if chosen.seeds is None:
             raise TurnwiseError(
                 f"the task sampler `mopps` needs tasks that return, but `{chosen.id}` has a task for every seed: "

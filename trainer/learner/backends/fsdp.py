@@ -121,10 +121,10 @@ class FsdpLearner:
         self.loss.load_state_dict(first.states[0])
         self.proximal.load_state_dict(first.states[1])
         if trace is not None:
-            for one in results:
-                trace.current.update(one.trace.current)
-                trace.proximal.update(one.trace.proximal)
-                trace.first_step |= one.trace.first_step
+            for result in results:
+                trace.current.update(result.trace.current)
+                trace.proximal.update(result.trace.proximal)
+                trace.first_step |= result.trace.first_step
         return dict(first.metrics)
 
     def fit(self, examples: Sequence[SftExample], learning_rate: float, observation_weight: float) -> float:

@@ -197,7 +197,7 @@ class Learner:
             self._supervised = None
             rate = self._set_learning_rate(lr_progress, update)
             config = self.config
-            counts = [len(trained_tokens(one)) for one in samples]
+            counts = [len(trained_tokens(sample)) for sample in samples]
             positions = [index for index, count in enumerate(counts) if count]
             trained = [samples[index] for index in positions]
             sizes = [counts[index] for index in positions]
@@ -329,7 +329,7 @@ class Learner:
             trace[0].add(trace[1], minibatch, before, proximal)
         max_kl = self.config.max_kl
         parameters = [self._ranks.own(one) for _, one in self.named_parameters()]
-        weights = [one.clone() for one in parameters] if max_kl else []
+        weights = [parameter.clone() for parameter in parameters] if max_kl else []
         offloaded = moments_on(self.optimizer, self.config.device) if self.config.optimizer_offload else nullcontext()
         with offloaded, scaled_learning_rate(self.optimizer, lr_scale):
             self.optimizer.step()

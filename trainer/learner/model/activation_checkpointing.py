@@ -22,7 +22,7 @@ def decoder_layers(model: nn.Module) -> list[nn.Module]:
     Raises:
         TurnwiseError: the class of the model marks no layers.
     """
-    layers = [one for one in model.modules() if isinstance(one, GradientCheckpointingLayer)]
+    layers = [module for module in model.modules() if isinstance(module, GradientCheckpointingLayer)]
     if not layers:
         raise TurnwiseError(
             f"`{type(model).__name__}` marks no decoder layers, so neither `learner.activation_checkpointing` nor "

@@ -95,7 +95,7 @@ class Adapter:
             raise TurnwiseError(f"`learner.lora.target_modules`: PEFT cannot adapt `{base}`: {error}") from error
         self._base = base
         self._base_digest = ""
-        self._layers = [one for one in model.modules() if isinstance(one, LoraLayer)]
+        self._layers = [module for module in model.modules() if isinstance(module, LoraLayer)]
         for name, parameter in model.named_parameters():
             parameter.requires_grad_(is_trained(name))
         generator = torch.Generator().manual_seed(0)
@@ -109,7 +109,7 @@ class Adapter:
         products stay the same, bit for bit. Embeddings, the output head and norms stay in float32.
         """
         ends = self._model.get_input_embeddings(), self._model.get_output_embeddings()
-        kept = {id(one) for end in ends if end is not None for one in end.parameters()}
+        kept = {id(parameter) for end in ends if end is not None for parameter in end.parameters()}
         for module in self._model.modules():
             if isinstance(module, torch.nn.Linear) and not (id(module.weight) in kept or module.weight.requires_grad):
                 module.to(dtype)

@@ -77,8 +77,8 @@ class LocalTokenModel:
             TurnwiseError: the loss or its gradient is not finite; the step is not applied.
         """
         packed = self._pack(trajectories)
-        sizes = [len(one.targets) for one in packed.micro_batches]
-        values = [score_with(self._scorer, one).cpu() for one in packed.micro_batches]
+        sizes = [len(micro_batch.targets) for micro_batch in packed.micro_batches]
+        values = [score_with(self._scorer, micro_batch).cpu() for micro_batch in packed.micro_batches]
         if not values:
             return 0.0
         flat = torch.cat(values).requires_grad_(True)
@@ -117,7 +117,7 @@ class LocalTokenModel:
 
     def _score(self, scorer: TokenScorer, trajectories: Sequence[Trajectory]) -> TokenLogprobs:
         packed = self._pack(trajectories)
-        values = [score_with(scorer, one).cpu() for one in packed.micro_batches]
+        values = [score_with(scorer, micro_batch).cpu() for micro_batch in packed.micro_batches]
         return packed.by_turn(torch.cat(values) if values else torch.zeros(0))
 
     def _pack(self, trajectories: Sequence[Trajectory]) -> _Packed:
@@ -135,7 +135,7 @@ class LocalTokenModel:
         micro_batches = [pack([made[index] for index in part], self._config.device) for part in parts]
         packed = [index for part in parts for index in part]
         made, owners = [made[index] for index in packed], [owners[index] for index in packed]
-        turns = [one.turns.cpu().numpy() for one in micro_batches]
+        turns = [micro_batch.turns.cpu().numpy() for micro_batch in micro_batches]
         flat_turns = np.concatenate([np.zeros(0, np.int64), *turns])
         sizes = [int(np.count_nonzero(one.weights[1:])) for one in made]
         flat_owners = np.repeat(np.asarray(owners, np.int64), sizes)

@@ -71,8 +71,8 @@ class TokenScorer(nn.Module):
                 if torch.is_grad_enabled()
                 else self._score(*arguments)
             )
-        entropies = [one.entropies for one in parts if one.entropies is not None]
-        return TokenScores(torch.cat([one.logprobs for one in parts]), torch.cat(entropies) if entropies else None)
+        entropies = [part.entropies for part in parts if part.entropies is not None]
+        return TokenScores(torch.cat([part.logprobs for part in parts]), torch.cat(entropies) if entropies else None)
 
     def logits(self, token_ids: Tensor, position_ids: Tensor, lengths: Sequence[int]) -> Tensor:
         """Return the logits of every token, in float32. (tokens, vocabulary).

@@ -98,7 +98,7 @@ def retrain(
     learner = _learner(config, history, Path(start.checkpoint), state)
     streams = Streams(config.seed)
     streams.load_state_dict(state["streams"])
-    chosen = [one for one in numbers if start.update < one and (last is None or one <= last)]
+    chosen = [number for number in numbers if start.update < number and (last is None or number <= last)]
     if not chosen:
         raise NotRecorded(f"run `{run}` has no update after update {start.update}, that of its first checkpoint")
     result = Retraining(run, start.update, total=len(chosen))
@@ -170,7 +170,7 @@ def _repeat(
     for slot, state in recipe.states.items():
         getattr(learner, slot).load_state_dict(state)
     members = load_members(database, stored, max_context)
-    batch = [one.train for one in stored_samples(stored, members, history)]
+    batch = [sample.train for sample in stored_samples(stored, members, history)]
     learner.update(batch, recipe.lr_progress, stored.update - 1, streams.of("minibatches"))
     return RepeatedUpdate(stored.update, stored.version, stored.weights_hash, learner.weights_hash(), _notes(recipe))
 

@@ -75,12 +75,12 @@ def load_members(
         StepCorrupt: stored content was altered.
         TurnwiseError: a demonstration cannot be encoded.
     """
-    names = [one.trajectory for one in update.members if only in (None, one.trajectory)]
-    found = {one.id: one for one in load_trajectories(database, names)}
+    names = [member.trajectory for member in update.members if only in (None, member.trajectory)]
+    found = {trajectory.id: trajectory for trajectory in load_trajectories(database, names)}
     if experts := [one.id for one in found.values() if one.source is Source.EXPERT]:
         encode = DemonstrationEncoder(run_folder(database, update.run) / "tokenizer", max_context)
         groups = queries.RunReader(update.run, database, encode=encode).load_demonstrations(experts)
-        found |= {one.id: one for scored in groups for one in scored.group.trajectories}
+        found |= {trajectory.id: trajectory for scored in groups for trajectory in scored.group.trajectories}
     return found
 
 

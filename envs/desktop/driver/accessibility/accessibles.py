@@ -119,12 +119,12 @@ class Reader:
             owners = [one for one in showing(application) if one.path not in checked and one.has_unlisted_children()]
             if not owners:
                 return
-            checked |= {one.path for one in owners}
+            checked |= {owner.path for owner in owners}
             self._read_children(application, owners)
 
     def _read_children(self, application: Application, owners: Sequence[Accessible]) -> None:
         name = application.bus_name
-        lists = self.bus.calls([(name, one.path, ACCESSIBLE, "GetChildren", "", ()) for one in owners], TIMEOUT_S)
+        lists = self.bus.calls([(name, owner.path, ACCESSIBLE, "GetChildren", "", ()) for owner in owners], TIMEOUT_S)
         known = {child.path: child for owner in owners for child in owner.children} | application.orphans
         new: list[tuple[Accessible, int, str]] = []
         for owner, reply in zip(owners, lists, strict=True):
@@ -180,7 +180,7 @@ class Reader:
 
 def showing(application: Application) -> list[Accessible]:
     """Return the objects in view of an application, each before its children."""
-    found, stack, seen = [], list(reversed(application.tops)), {one.path for one in application.tops}
+    found, stack, seen = [], list(reversed(application.tops)), {top.path for top in application.tops}
     while stack:
         one = stack.pop()
         if one.role in DROPPED or not has(one.states, SHOWING):

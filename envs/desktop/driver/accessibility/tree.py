@@ -51,8 +51,8 @@ class Tree:
         """Return the nodes: menus and other unmanaged windows, the focused window, then the others from the top."""
         left = {id(top): (application, top) for application in applications for top in application.tops}
         placed: list[tuple[Window, Application | None, Accessible | None]] = []
-        front = [one for one in reversed(self.windows) if one.focused]
-        behind = [one for one in reversed(self.windows) if not one.focused]
+        front = [window for window in reversed(self.windows) if window.focused]
+        behind = [window for window in reversed(self.windows) if not window.focused]
         for window in front + behind:
             match = _match(window, list(left.values()))
             if match is not None:

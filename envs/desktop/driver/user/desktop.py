@@ -133,7 +133,7 @@ class Desktop:
         """
         self._look(all_processes())
         used = ["the agent ran programs of its choice"] if self._ran_other else []
-        left = kill_all(frozenset(one.pid for one in self._servers.values()))
+        left = kill_all(frozenset(server.pid for server in self._servers.values()))
         self._reap(list(self._applications.values()))
         self._applications.clear()
         if own_limits() != self._limits:
@@ -168,7 +168,7 @@ class Desktop:
     def _look(self, pids: list[int]) -> None:
         """Notice programs that can change the X server in ways that nobody can compare, such as its atoms."""
         if not self._ran_other:
-            started = {one.pid for one in self._applications.values()}
+            started = {application.pid for application in self._applications.values()}
             self._ran_other = runs_other(pid for pid in pids if pid not in started)
 
     def _run(self, *argv: str) -> None:
@@ -188,5 +188,5 @@ class Desktop:
     def _reap(self, processes: list[subprocess.Popen[bytes]]) -> None:
         """Collect killed children."""
         until = monotonic() + STOP_TIMEOUT_S
-        while [one for one in processes if one.poll() is None] and monotonic() < until:
+        while [process for process in processes if process.poll() is None] and monotonic() < until:
             sleep(POLL_INTERVAL_S)

@@ -123,7 +123,7 @@ def same_answer(expected: str, given: str | None) -> bool:
 def _readings(text: str) -> set[tuple[str, ...]]:
     """Return the normalized items of an answer; two lists if commas may separate items or thousands, as in 100,200."""
     texts = (text, _THOUSANDS.sub(lambda found: found.group().replace(",", ""), text))
-    return {tuple(sorted(map(_normalize, one.split(",")))) for one in texts}
+    return {tuple(sorted(map(_normalize, text.split(",")))) for text in texts}
 
 
 def _normalize(text: str) -> str:
