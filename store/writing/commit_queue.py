@@ -18,14 +18,13 @@ import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
-from functools import partial
 from itertools import repeat
 from time import monotonic
 from typing import Any, TypeVar
 
 from ..database import Database
 from ..database_errors import RETRY_S, retried
-from ..errors import StoreError, StoreUnavailable, StoreUnusable
+from ..errors import StoreError, StoreFull, StoreGone, StoreUnavailable, StoreUnusable
 from ..operations import Write, acknowledge, run_writes, set_checkpoint
 from ..operations.transaction import WRITE_TIMEOUT_S
 
@@ -69,7 +68,7 @@ class _Call:
             self._begun = self.future.set_running_or_notify_cancel()
         return self._begun
 
-    def open(self) -> list[int]:
+    def due(self) -> list[int]:
         """Return the positions of the writes to commit; a write whose deadline has passed fails, at once if all do."""
         now = monotonic()
         if now >= self._deadline:
@@ -189,7 +188,7 @@ class CommitQueue:
                 self._give_up(begun, error)
             except BaseException as error:
                 failed = sum([call.resolve(repeat(error)) for call in begun])
-                if not isinstance(error, StoreUnusable):
+                if not isinstance(error, StoreFull | StoreGone):
                     LOG.exception("a batch of writes failed", extra={"writes": failed})
 
     def _next_batch(self) -> list[_Call]:
@@ -224,34 +223,46 @@ class CommitQueue:
             StoreUnusable: the database was locked or away for ``retry_s``, is gone, full, read-only or damaged.
         """
 
+        writes = list[Write[Any]]()
+
         def attempt() -> list[Any]:
-            return self._transact([call.writes[position] for call in calls for position in call.open()])
+            writes[:] = [call.writes[position] for call in calls for position in call.due()]
+            return self._transact(writes)
 
         try:
             results = iter(retried(attempt, self._retry_s))
         except StoreUnusable:
             raise
-        except Exception:
-            LOG.info("a batch of writes failed; its parts are committed", exc_info=True, extra={"calls": len(calls)})
+        except Exception as error:  # noqa: BLE001 - raised where the writes are awaited
             if len(calls) > 1:
                 half = len(calls) // 2
                 self._commit(calls[:half])
                 self._commit(calls[half:])
-            else:
+            elif len(writes) > 1:
                 self._commit_singly(calls[0])
+            else:
+                calls[0].resolve(repeat(error))
         else:
             for call in calls:
                 call.resolve(results)
 
     def _commit_singly(self, call: _Call) -> None:
-        while positions := call.open():
-            write = call.writes[positions[0]]
+        """Commit the writes of a call one by one, in their order."""
+        positions = list[int]()
+
+        def attempt() -> list[Any]:
+            positions[:] = call.due()[:1]
+            return self._transact([call.writes[position] for position in positions])
+
+        while call.due():
             try:
-                (call.answers[positions[0]],) = retried(partial(self._transact, [write]), self._retry_s)
+                answers = retried(attempt, self._retry_s)
             except StoreUnusable:
                 raise
             except Exception as error:  # noqa: BLE001 - raised where the write is awaited
-                call.answers[positions[0]] = error
+                answers = [error]
+            for position, answer in zip(positions, answers, strict=True):
+                call.answers[position] = answer
 
     def _give_up(self, calls: Iterable[_Call], error: StoreUnavailable) -> None:
         """Fail ``calls``, and those that queued up while the store was away: they have waited for it, too."""

@@ -304,6 +304,35 @@ def test_a_write_past_its_deadline_is_not_begun(impatient: Database) -> None:
     writer.close()
 
 
+def test_a_write_past_its_deadline_is_not_begun_after_another_of_its_call_failed(impatient: Database) -> None:
+    begun = list[float]()
+
+    def lock_after_the_batch(_: Any, statement: str, *__: Any) -> None:
+        if statement == "BEGIN IMMEDIATE":
+            begun.append(time.monotonic())
+            if len(begun) > 2 and time.monotonic() < begun[0] + 1:
+                raise sqlite3.OperationalError("database is locked")
+
+    event.listen(impatient.engine, "do_execute", lock_after_the_batch)
+    writer = CommitQueue(impatient, window_ms=0, retry_s=10)
+    bad, good = (operations.request_stop.bind(run=run) for run in ("nobody", "r"))
+    failed, late = writer.submit_all([bad.within(30), good.within(0.5)]).result(20)
+    assert isinstance(failed, NotFound)
+    assert isinstance(late, StoreUnavailable)
+    assert "within 0.5 s" in str(late)
+    with impatient.read() as conn:
+        assert find_run(conn, "r").stop_requested is False
+    writer.close()
+
+
+def test_a_write_that_fails_alone_is_begun_once(impatient: Database) -> None:
+    writer, begun = CommitQueue(impatient, window_ms=0), transactions(impatient)
+    with pytest.raises(NotFound):
+        writer.commit(operations.request_stop.bind(run="nobody"))
+    assert len(begun) == 1
+    writer.close()
+
+
 def test_an_acknowledged_batch_is_on_the_disk(impatient: Database) -> None:
     """With ``synchronous=NORMAL`` (1) SQLite syncs at checkpoints of its log only; with ``FULL`` (2) at each commit."""
     synced: list[int] = []
