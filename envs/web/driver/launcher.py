@@ -4,7 +4,8 @@ The driver connects and sends the arguments of Chromium, as JSON, with the two e
 as that connection: its end kills every process of the launcher's user, however many a page made of them.
 
 In place of Chromium, Playwright starts a program that passes the ends of its pipe to the driver (``install``). This
-program lives as long as the browser, because Playwright watches and kills it in the browser's place.
+program lives as long as the browser, because Playwright watches and kills it in the browser's place. It starts with
+every browser, so functions that it does not call import what only they need.
 """
 
 from __future__ import annotations
@@ -12,14 +13,11 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import resource
-import shutil
 import signal
 import socket
 import stat
 import struct
 import sys
-import tempfile
 from pathlib import Path
 
 MAX_ARGUMENTS_BYTES = 1 << 16
@@ -63,6 +61,9 @@ def peer_uid(connection: socket.socket) -> int:
 
 def serve(connection: socket.socket) -> None:
     """Run one Chromium until the driver closes the connection, then kill every other process of this user."""
+    import shutil
+    import tempfile
+
     message, ends, _, _ = socket.recv_fds(connection, MAX_ARGUMENTS_BYTES, 2)
     if len(ends) != 2:
         return
@@ -87,6 +88,8 @@ def serve(connection: socket.socket) -> None:
 
 def become(argv: list[str], ends: list[int]) -> None:
     """Turn the forked child into Chromium. Raises OSError."""
+    import resource
+
     os.setsid()
     # Copies above the final numbers first: a received end may have the number of the other's place.
     copies = [os.dup(end) for end in ends] if min(ends) <= WRITE_END else ends

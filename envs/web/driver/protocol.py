@@ -229,15 +229,20 @@ class Pipe(asyncio.Protocol):
                 self._receive(message)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Report the end of an end."""
+        """Call ``on_end``: an end is closed."""
         self._on_end()
 
     def close(self) -> None:
-        """Close both ends; what is unsent is lost."""
+        """Close both ends; what is unsent is lost. Not while ``open`` runs."""
         if self._reading is not None:
             self._reading.close()
-        if self._writing is not None:
+        if self._writing is not None and not self._writing.is_closing():
+            # asyncio closes it once the other side has closed its end; a second time is an error in its log.
             self._writing.abort()
+        if self._reading is None:
+            self._files[0].close()
+        if self._writing is None:
+            self._files[1].close()
 
 
 class Connection:
@@ -251,6 +256,7 @@ class Connection:
         self.sessions: dict[bytes, Session] = {}
         self.on_close = on_close
         self.closed = False
+        self._opening = False
         self._last_id = OWN_IDS
         self._chromium = Pipe(chromium, self._from_chromium, self.close)
         self._playwright = Pipe(playwright, self._from_playwright, self.close)
@@ -263,8 +269,14 @@ class Connection:
 
     async def open(self) -> None:
         """Start to pass messages on; Chromium sends none before it gets the first one."""
-        await self._chromium.open()
-        await self._playwright.open()
+        self._opening = True
+        try:
+            await self._chromium.open()
+            await self._playwright.open()
+        finally:
+            self._opening = False
+            if self.closed:
+                self._close_pipes()
 
     def next_id(self) -> int:
         """Return the id of a new command."""
@@ -301,11 +313,15 @@ class Connection:
         if self.closed:
             return
         self.closed = True
-        self._chromium.close()
-        self._playwright.close()
+        if not self._opening:
+            self._close_pipes()
         for session in [*self.sessions.values()]:
             session.close(f"the browser {GONE}")
         self.on_close()
+
+    def _close_pipes(self) -> None:
+        self._chromium.close()
+        self._playwright.close()
 
     def _on_detached(self, event: Mapping[str, Any]) -> None:
         session = self.sessions.get(event["sessionId"].encode())

@@ -48,15 +48,28 @@ class Ends:
 
 
 def run(check: Callable[[Ends], Awaitable[None]]) -> None:
-    async def main() -> None:
-        ends = Ends()
+    async def opened(ends: Ends) -> None:
         await ends.connection.open()
+        await check(ends)
+
+    run_unopened(opened)
+
+
+def run_unopened(check: Callable[[Ends], Awaitable[None]]) -> None:
+    """Run a check, after which asyncio must have reported no error."""
+    errors = list[dict[str, Any]]()
+
+    async def main() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, error: errors.append(error))
+        ends = Ends()
         try:
             await check(ends)
         finally:
             ends.close()
+            await asyncio.sleep(0.01)
 
     asyncio.run(main())
+    assert errors == []
 
 
 def test_each_side_gets_its_own_messages() -> None:
@@ -151,7 +164,7 @@ def test_an_event_without_a_listener_is_not_parsed() -> None:
     run(check)
 
 
-@pytest.mark.parametrize("end", ["chromium_writes", "playwright_writes"])
+@pytest.mark.parametrize("end", ["chromium_reads", "chromium_writes", "playwright_reads", "playwright_writes"])
 def test_the_end_of_either_side_ends_the_connection(end: str) -> None:
     async def check(ends: Ends) -> None:
         waiting = ends.connection.root.start("Browser.getVersion")
@@ -161,6 +174,45 @@ def test_the_end_of_either_side_ends_the_connection(end: str) -> None:
         assert (ends.connection.closed, ends.closings) == (True, 1)
 
     run(check)
+
+
+def assert_closed_for(ends: Ends, side: str) -> None:
+    """Check that the connection has closed its ends of a side."""
+    reads, writes = getattr(ends, f"{side}_reads"), getattr(ends, f"{side}_writes")
+    os.set_blocking(reads, False)
+    assert os.read(reads, 1) == b""
+    with pytest.raises(BrokenPipeError):
+        os.write(writes, b"x")
+
+
+@pytest.mark.parametrize("side", ["chromium", "playwright"])
+def test_a_side_that_ended_before_the_start_ends_the_connection(side: str) -> None:
+    async def check(ends: Ends) -> None:
+        gone = os.open(os.devnull, os.O_RDWR)
+        for end in (f"{side}_reads", f"{side}_writes"):
+            os.dup2(gone, getattr(ends, end))
+        await ends.connection.open()
+        await asyncio.sleep(0.01)
+        assert (ends.connection.closed, ends.closings) == (True, 1)
+        assert_closed_for(ends, "playwright" if side == "chromium" else "chromium")
+
+    run_unopened(check)
+
+
+@pytest.mark.parametrize("turns", range(6))
+def test_a_cancelled_start_closes_all_ends(turns: int) -> None:
+    async def check(ends: Ends) -> None:
+        opening = asyncio.ensure_future(ends.connection.open())
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        opening.cancel()
+        await asyncio.wait({opening})
+        ends.connection.close()
+        await asyncio.sleep(0.01)
+        assert_closed_for(ends, "chromium")
+        assert_closed_for(ends, "playwright")
+
+    run_unopened(check)
 
 
 def test_a_long_message_waits_for_its_reader() -> None:
