@@ -24,8 +24,8 @@ FLOOR = """
 import sys
 sys.path[:0] = ["/opt/turnwise"]
 from time import perf_counter, sleep
-from driver.screen.png import PngEncoder
-from driver.screen.screen import Screen
+from driver.png import PngEncoder
+from driver.screen import Screen
 screen = Screen(":1")
 for _ in range(int(sys.argv[1])):
     sleep(float(sys.argv[2]))
@@ -53,8 +53,10 @@ def sandbox_of(env: Entry) -> SandboxLease:
 
 
 def floor(env: Entry, times: int) -> list[float]:
-    """Return the durations of the bare process, in milliseconds."""
+    """Return the durations of the bare process, in milliseconds. Raises RuntimeError if it fails."""
     result = sandbox_of(env).exec(["python3", "-I", "-c", FLOOR, str(times), str(PAUSE_S)], timeout_s=120)
+    if result.exit_code:
+        raise RuntimeError(f"the floor cannot be measured: {result.stderr.decode(errors='replace')}")
     return [float(line) for line in result.stdout.split()]
 
 

@@ -2,7 +2,7 @@
 
 This part imports no tokens, policies or training. ``base`` is the contract, ``registry`` finds environments, ``runner``
 calls them, ``authoring`` checks, plays and creates them; ``draws`` draws the instance of a seed, and ``splits`` holds
-templates out. The other folders are environments: ``text``, ``code``, ``web`` and ``desktop`` for language models,
+templates out. The other parts are environments: ``text``, ``code``, ``web`` and ``desktop`` for language models,
 ``tiny`` for policies trained from scratch, ``semi_online`` for stored episodes. To add one of your own, run
 `turnwise envs new`. To ship one, add a folder here whose environment derives from ``episode.EpisodeEnv``, and its id to
 ``registry.SHIPPED``.

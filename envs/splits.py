@@ -46,7 +46,12 @@ class TemplateSplits:
         return tuple(dict.fromkeys(part for parts in self.parts.values() for part in parts))
 
     def held_out_templates(self, group: str) -> tuple[str, ...]:
-        """Return the templates of a group that are never trained on: every fifth one in the order of a hash."""
+        """Return the templates of a group that are never trained on: every fifth one in the order of a hash.
+
+        Raises:
+            ValueError: the group is unknown.
+        """
+        one_of("group", group, self.groups)
         names = sorted((name for name in self.parts if name.partition("/")[0] == group), key=_hash)
         return tuple(sorted(names[::HELD_OUT_EVERY]))
 

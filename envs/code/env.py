@@ -7,7 +7,7 @@ reach the grader. ``info["extras"]["left_out"]`` lists what the graded files lac
 
 If the agent breaks its sandbox, the episode ends and the files last read are graded. If something outside ends it,
 ``SandboxLost`` is raised at every stage. An agent that slows a step or its
-grading down gets an outcome before the step times out (``fresh_sandbox``). A sandbox that cannot be leased, or fails in
+grading down gets an outcome before the step times out (``deadlines``). A sandbox that cannot be leased, or fails in
 grading, raises ``SandboxError``.
 
 A snapshot holds the files of the sandbox, not its processes (``workspace_env``): a state in which a process of the
@@ -21,7 +21,8 @@ from time import monotonic
 from ...sandbox import FileError, SandboxBroken, SandboxError, Tree
 from ..episode import Turn
 from ..spaces import FreeText
-from .fresh_sandbox import ACTION_SHARE, FILE_TIMEOUT_S, end_of_step, latest_grading, left
+from .deadlines import ACTION_SHARE, end_of_step, latest_grading, left
+from .fresh_sandbox import FILE_TIMEOUT_S
 from .grading import Verdict
 from .grading.grade import grade
 from .grading.tampering import recorded
@@ -62,7 +63,7 @@ class Work:
 
 
 class CodeEnv(WorkspaceEnv[Work]):
-    """A repository with a shell. ``family``: ``mix`` or one of ``families.FAMILIES``; ``folder``: custom tasks instead.
+    """A repository with a shell. ``family``: ``mix`` or one of ``instances.FAMILIES``; ``folder``: custom tasks.
 
     Costs are subtracted: ``turn_cost`` per turn, ``invalid_cost`` per action that does not parse or apply.
     ``trusted`` marks the policy as harmless, so that a local sandbox is allowed. ``max_chars`` bounds observations.

@@ -1,53 +1,18 @@
-"""Lease the sandboxes of a task, one for the agent and a fresh one for each grading, and divide the time of a step.
+"""Lease the sandboxes of a task: one for the agent, and a fresh one for each grading."""
 
-An agent that slows a part of a step down gets an outcome and not a timeout of the step: the runner sets the deadline of
-a call (``TurnEnv.deadline``), and the parts of a step end before it: the action, the collection of the files, the lease
-of a grading sandbox, the grading. Each part gets a share of the time that is left, so the parts add up to less than the
-step, whatever its timeout is.
-"""
-
-import math
 from collections.abc import Callable
 from time import monotonic
 from typing import TypeVar
 
 from ...sandbox import NodeLost, SandboxBroken, SandboxError, SandboxLease, SandboxLost, SandboxSpec, Tree, lease
 from ...sandbox.errors import LeaseTimeout
+from .deadlines import GRADING_SHARE, left
 
-STEP_TIMEOUT_S = 30.0
-"""Time of a step for which nobody set a deadline."""
-USED_SHARE = 0.8
-"""Share of a step that its parts may use; the rest is for a guest agent that answers late."""
-GRADING_SHARE = 0.5
-"""Share of the time that is left at the start of a grading for its commands; the other part is for the lease."""
-ACTION_SHARE = 0.6
-"""Share of a step for the command of an action; the other part is for reading the files that it changed."""
-COLLECTION_SHARE = 0.25
-"""Share of the time that is left at the submission for ending the agent's processes and reading its files."""
-MIN_GRADING_SHARE = 0.3
-"""With a smaller share left, the files are not graded: the lease could take longer, and the agent caused it."""
-MIN_TIMEOUT_S = 0.1
 LEASE_TIMEOUT_S = 15.0
 """Shorter than the timeout of a step, so that a missing sandbox is reported as a SandboxError and not as a timeout."""
 FILE_TIMEOUT_S = 10.0
 
 T = TypeVar("T")
-
-
-def end_of_step(deadline: float) -> float:
-    """Return until when the parts of a step that begins now may take, on the monotonic clock."""
-    now = monotonic()
-    return now + USED_SHARE * (STEP_TIMEOUT_S if math.isinf(deadline) else max(0.0, deadline - now))
-
-
-def latest_grading(until: float) -> float:
-    """Return until when a grading may begin in a step that begins now and whose parts end at ``until``."""
-    return until - MIN_GRADING_SHARE * left(until)
-
-
-def left(until: float, most_s: float = math.inf) -> float:
-    """Return the seconds left, at most ``most_s`` and at least ``MIN_TIMEOUT_S``, as the timeout of a call."""
-    return max(MIN_TIMEOUT_S, min(most_s, until - monotonic()))
 
 
 def open_sandbox(spec: SandboxSpec, tree: Tree) -> SandboxLease:

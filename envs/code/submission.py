@@ -10,9 +10,9 @@ from time import monotonic
 
 from ...sandbox import FileError, Kind, SandboxLease, Tree
 from ...sandbox.sandbox import WORKSPACE
-from .fresh_sandbox import COLLECTION_SHARE, left
+from .deadlines import COLLECTION_SHARE, left
 from .grading.forbidden import tampering_outside
-from .grading.tampering import PRINT_FOUND, RUNNING, left_running
+from .grading.running import PRINT_FOUND, RUNNING, left_running
 
 HALT = f"""{RUNNING}
 kill -9 -1

@@ -13,7 +13,7 @@ from ...sandbox import SandboxBroken, SandboxError, SandboxLease, SandboxLost, S
 from ..episode import EpisodeEnv
 from .fresh_sandbox import FILE_TIMEOUT_S, open_sandbox
 from .grading.pytest_host import prepare_tests
-from .grading.tampering import RUNNING
+from .grading.running import RUNNING
 from .task import CodeTask
 
 FOLDERS = "workspace tmp dev/shm"

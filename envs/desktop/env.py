@@ -75,6 +75,7 @@ class DesktopEnv(ScreenEnv[DesktopTask]):
         Raises:
             NotImplementedError: the task has no oracle.
             LookupError: the action names an element that is not in view.
+            RuntimeError: before the first reset.
         """
         if self._turn >= len(self.episode.oracle):
             raise NotImplementedError(f"the task of `{type(self).__name__}` has no oracle for this turn")

@@ -25,7 +25,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ...sandbox import SandboxError, SandboxLease, SandboxSpec, Tree
-from ..code.fresh_sandbox import FILE_TIMEOUT_S, end_of_step, left
+from ..code.deadlines import end_of_step, left
+from ..code.fresh_sandbox import FILE_TIMEOUT_S
 from ..code.grading.grade import grade
 from ..code.grading.tampering import recorded
 from ..code.task import Case, CodeTask

@@ -81,5 +81,7 @@ def test_unknown_arguments_are_refused() -> None:
         TemplateChoice(APP_SPLITS, "site", "bank")
     with pytest.raises(ValueError, match="unknown template 'shop/nothing'"):
         TemplateChoice(APP_SPLITS, "site", "wiki", "shop/nothing")
+    with pytest.raises(ValueError, match="unknown `group` 'browser'"):
+        DESKTOP_SPLITS.held_out_templates("browser")
     with pytest.raises(ValueError, match="must not be negative"):
         TemplateChoice(DESKTOP_SPLITS, "application", "spreadsheet").instance(-1, "train")

@@ -41,6 +41,6 @@ def draw(words: Words) -> CodeTask:
         wrong=formulas["wrong"],
         inputs=[*some, fewer, ""],
         reference=reference,
-        asked=formulas["asked"],
+        quantity=formulas["quantity"],
         number=number,
     )

@@ -10,8 +10,8 @@ TEXTS = texts("container")
 
 def draw(words: Words) -> CodeTask:
     """Return a task with the names and random choices of ``words``."""
-    said, ends = TEXTS["said"], TEXTS["ends"]
-    kind, end, size = words.choice(tuple(said)), words.choice(tuple(ends)), words.integer(3, 5)
+    behaviors, ends = TEXTS["behavior"], TEXTS["ends"]
+    kind, end, size = words.choice(tuple(behaviors)), words.choice(tuple(ends)), words.integer(3, 5)
 
     def made(how: str, which: str) -> str:
         right: str = TEXTS["right"]
@@ -37,7 +37,7 @@ def draw(words: Words) -> CodeTask:
         inputs=[commands() for _ in range(3)],
         reference=_reference(kind, int(end), size, words.third),
         size=size,
-        said=f"{said[kind]} `take` removes and returns {ends[end]}, or returns `nothing` if it is empty.",
+        behavior=f"{behaviors[kind]} `take` removes and returns {ends[end]}, or returns `nothing` if it is empty.",
     )
 
 

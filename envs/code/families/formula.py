@@ -13,7 +13,7 @@ TEXTS = texts("formula")
 class Step:
     """One thing done to a list of words."""
 
-    said: str
+    clause: str
     code: str
     do: Callable[[list[str], int], list[str]]
     size: int
@@ -33,8 +33,8 @@ DO: tuple[Callable[[list[str], int], list[str]], ...] = (
 
 def _steps(words: Words) -> list[Step]:
     size = words.integer(2, 3)
-    told = [[words.text(text, size=size, least=size + 3) for text in step] for step in TEXTS["steps"]]
-    return [Step(said, code, do, size) for (said, code), do in zip(told, DO, strict=True)]
+    filled = [[words.text(text, size=size, least=size + 3) for text in step] for step in TEXTS["steps"]]
+    return [Step(clause, code, do, size) for (clause, code), do in zip(filled, DO, strict=True)]
 
 
 def draw(words: Words) -> CodeTask:
@@ -45,7 +45,7 @@ def draw(words: Words) -> CodeTask:
     def body(chosen: Sequence[Step], joint: str = mark) -> str:
         return "".join(f"    {step.code}\n" for step in chosen) + f"    return {joint!r}.join(words)"
 
-    wrong = {f"without: {step.said}": body([other for other in steps if other is not step]) for step in steps}
+    wrong = {f"without: {step.clause}": body([other for other in steps if other is not step]) for step in steps}
     return program_task(
         words,
         TEXTS,
@@ -55,7 +55,7 @@ def draw(words: Words) -> CodeTask:
         wrong={**wrong, "joined otherwise": body(steps, " ")},
         inputs=inputs,
         reference=lambda given: _labels(given, steps, mark),
-        doc=f"First {steps[0].said}; then {steps[1].said}; then {steps[2].said}; join them with {mark}.",
+        doc=f"First {steps[0].clause}; then {steps[1].clause}; then {steps[2].clause}; join them with {mark}.",
     )
 
 

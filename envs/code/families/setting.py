@@ -17,8 +17,8 @@ def draw(words: Words) -> CodeTask:
 
     def files(*ports: int, twin: int = old) -> dict[str, bytes]:
         """Return the files with a port of the service in each, and a port of the second service in all of them."""
-        texts = zip(paths.values(), TEXTS["config"].values(), ports, strict=True)
-        return {path: words.text(text, port=port, twin=twin, other=other).encode() for path, text, port in texts}
+        contents = zip(paths.values(), TEXTS["config"].values(), ports, strict=True)
+        return {path: words.text(text, port=port, twin=twin, other=other).encode() for path, text, port in contents}
 
     def named(left: dict[str, bytes]) -> dict[str, bytes]:
         return {path.removeprefix("config/"): content for path, content in left.items()}

@@ -11,12 +11,14 @@ from time import monotonic
 
 from ....sandbox import Entry, FileError, SandboxLease, Tree
 from ....sandbox.sandbox import WORKSPACE
-from ..fresh_sandbox import FILE_TIMEOUT_S, end_of_step, in_fresh_sandbox, left
+from ..deadlines import end_of_step, left
+from ..fresh_sandbox import FILE_TIMEOUT_S, in_fresh_sandbox
 from ..task import CodeTask, Files
 from . import Verdict
 from .forbidden import sanitize
 from .pytest_host import run_tests
-from .tampering import LIST, LIST_TIMEOUT_S, aimed_at_grader, left_running
+from .running import LIST, LIST_TIMEOUT_S, left_running
+from .tampering import aimed_at_grader
 
 OUTPUT_KIB = 64
 CASES = "cases"

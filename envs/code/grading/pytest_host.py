@@ -27,7 +27,8 @@ from typing import Self
 from pydantic import BaseModel, ConfigDict
 
 from ....sandbox import Entry, ExecResult, FileError, Kind, SandboxError, SandboxLease, Tree, lease
-from ..fresh_sandbox import FILE_TIMEOUT_S, LEASE_TIMEOUT_S, in_fresh_sandbox, left
+from ..deadlines import left
+from ..fresh_sandbox import FILE_TIMEOUT_S, LEASE_TIMEOUT_S, in_fresh_sandbox
 from ..task import CodeTask, changed
 from . import Verdict, pytest_guest
 from .pytest_guest import NO_PYTEST

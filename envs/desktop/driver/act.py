@@ -7,8 +7,8 @@ from typing import Any
 
 from .accessibility.roles import WINDOW_ROLES
 from .accessibility.tree import middle
-from .deadline import Refused
 from .episode import Episode
+from .errors import Refused
 from .keyboard import Key
 from .screen import BUTTONS, WHEEL
 from .session import settle

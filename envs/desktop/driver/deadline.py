@@ -1,8 +1,9 @@
-"""The deadline of a request, and who is at fault if the request exceeds it.
+"""The deadline of a request, who is at fault if the request exceeds it, and timeouts of single waits (``Timeout``).
 
 A request that is late because the agent's programs are busy or stopped is an outcome. A request that is late because
-the desktop gets no processor is a failure of the world. The kernel counts how long each program
-computed and how long it waited for a processor; these times since the middle of the request distinguish the two.
+the desktop gets no processor is a failure of the world. The kernel counts how long each program computed and how long
+it waited for a processor; these times since the middle of the request distinguish the two. A ``Timeout`` does not count
+the time in which this process got no processor.
 """
 
 from __future__ import annotations
@@ -13,18 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from time import monotonic
 
-
-class Refused(Exception):
-    """An action cannot be executed; the text is one line for the agent."""
-
-
-class DeadlineExceeded(Exception):
-    """The request overran its deadline."""
-
-
-class DesktopLost(Exception):
-    """The X server, the bus or the window manager is gone."""
-
+from .errors import DeadlineExceeded
 
 BUSY_SHARE = 0.2
 """Share of a processor that programs which are done with an action do not use, even together."""

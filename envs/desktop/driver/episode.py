@@ -10,7 +10,8 @@ from typing import Any
 from .accessibility.accessibles import Reader
 from .accessibility.tree import Node, Numbers, Tree
 from .baseline import Baseline
-from .deadline import DesktopLost, Timeout
+from .deadline import Timeout
+from .errors import DesktopLost
 from .screen import Screen
 from .session import OPEN_HOLD_S, Session, settle
 

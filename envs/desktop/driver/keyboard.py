@@ -7,7 +7,7 @@ from typing import Any
 
 from Xlib import XK
 
-from .deadline import Refused
+from .errors import Refused
 
 MODIFIERS = {
     "alt": "Alt_L",

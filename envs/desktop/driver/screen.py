@@ -12,7 +12,7 @@ from Xlib.error import XError
 from Xlib.ext import xtest
 from Xlib.protocol.event import ClientMessage
 
-from .deadline import Refused
+from .errors import Refused
 from .keyboard import Key, Keyboard
 from .png import PngEncoder
 from .shm import Capture

@@ -22,8 +22,9 @@ from typing import Any
 from Xlib.error import ConnectionClosedError, DisplayError, XError
 
 from .act import act
-from .deadline import Deadline, DeadlineExceeded, DesktopLost, Refused
+from .deadline import Deadline
 from .episode import Episode
+from .errors import DeadlineExceeded, DesktopLost, Refused
 from .session import Session, UserClient, settle
 
 LOG = logging.getLogger(__name__)

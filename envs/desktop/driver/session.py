@@ -1,4 +1,8 @@
-"""One desktop without applications: the driver's connections to its X server, its bus and its user's processes."""
+"""One desktop without applications: the driver's connections to its X server, its bus and its user's processes.
+
+``UserClient`` calls the launcher, which runs those processes; ``Session`` starts and checks a desktop; ``settle`` waits
+until its processes rest.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,8 @@ from time import monotonic, sleep
 from typing import Any, TypeVar
 
 from .accessibility.dbus import Bus
-from .deadline import DesktopLost, left_s
+from .deadline import left_s
+from .errors import DesktopLost
 from .screen import Screen
 from .user.desktop import DISPLAY, FOLDER
 

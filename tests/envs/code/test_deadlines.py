@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from turnwise.envs.code.deadlines import STEP_TIMEOUT_S, USED_SHARE, end_of_step, latest_grading, left
 from turnwise.envs.code.env import CodeEnv
-from turnwise.envs.code.fresh_sandbox import STEP_TIMEOUT_S, USED_SHARE, end_of_step, latest_grading, left
 from turnwise.envs.code.submission import TOO_SLOW
 from turnwise.sandbox import FileError, SandboxBroken, Tree, set_provider
 from turnwise.sandbox.errors import LeaseTimeout

@@ -124,7 +124,7 @@ def new_article(draws: SeededDraws, world: World) -> Plan:
     user, (category, other) = draws.choice(world.tables["users"]), draws.sample(world.tables["categories"], 2)
     prefix = draws.choice(("Old", "Little", "North", "Upper"))
     title = f"{prefix} {draws.choice(('Weir', 'Ferry', 'Orchard', 'Quarry', 'Tower'))}"
-    text = f"{title} has {draws.integer(3, 90)} {draws.choice(WORDS['things'])}. {draws.choice(WORDS['said'])}"
+    text = f"{title} has {draws.integer(3, 90)} {draws.choice(WORDS['things'])}. {draws.choice(WORDS['remarks'])}"
     expected = world.expected_state()
     publish(expected, world.today, user["id"], title, text, category["id"])
 
@@ -265,7 +265,7 @@ def recategorize(draws: SeededDraws, world: World) -> Plan:
 def remark(draws: SeededDraws, world: World) -> Plan:
     """Add a remark to the talk page of an article."""
     user, (article, other) = draws.choice(world.tables["users"]), draws.sample(world.tables["articles"], 2)
-    text, wrong = draws.sample(WORDS["said"], 2)
+    text, wrong = draws.sample(WORDS["remarks"], 2)
     expected = world.expected_state()
     expected.add("talk", article_id=article["id"], user_id=user["id"], date=world.today, text=text)
 

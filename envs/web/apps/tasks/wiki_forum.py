@@ -58,8 +58,8 @@ def new_thread(draws: SeededDraws, world: World) -> Plan:
     """Start a thread."""
     user, (board, other) = draws.choice(world.tables["users"]), draws.sample(world.tables["boards"], 2)
     title, text = (
-        f"{draws.choice(WORDS['asked'])} {draws.choice(WORDS['doing'])} in {draws.integer(2032, 2060)}",
-        draws.choice(WORDS["said"]),
+        f"{draws.choice(WORDS['title_starts'])} {draws.choice(WORDS['doing'])} in {draws.integer(2032, 2060)}",
+        draws.choice(WORDS["remarks"]),
     )
     expected = world.expected_state()
     start_thread(expected, world.today, user["id"], board["id"], title, text)
@@ -81,7 +81,7 @@ def new_thread(draws: SeededDraws, world: World) -> Plan:
 def reply(draws: SeededDraws, world: World) -> Plan:
     """Reply in a thread."""
     user, (thread, other) = draws.choice(world.tables["users"]), draws.sample(world.find("threads", locked=0), 2)
-    text, wrong = draws.sample(WORDS["said"], 2)
+    text, wrong = draws.sample(WORDS["remarks"], 2)
     expected = world.expected_state()
     expected.add("posts", thread_id=thread["id"], user_id=user["id"], date=world.today, text=text)
 
@@ -187,7 +187,10 @@ def delete_post(draws: SeededDraws, world: World) -> Plan:
 def message(draws: SeededDraws, world: World) -> Plan:
     """Send a private message."""
     user, receiver, other = draws.sample(world.tables["users"], 3)
-    subject, text = draws.choice(WORDS["subjects"]), f"{draws.choice(WORDS['said'])} {draws.choice(WORDS['said'])}"
+    subject, text = (
+        draws.choice(WORDS["subjects"]),
+        f"{draws.choice(WORDS['remarks'])} {draws.choice(WORDS['remarks'])}",
+    )
     expected = world.expected_state()
     row = {"receiver_id": receiver["id"], "subject": subject, "text": text, "date": world.today}
     expected.add("messages", sender_id=user["id"], **row)

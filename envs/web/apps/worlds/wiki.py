@@ -35,7 +35,7 @@ def world(seed: int) -> dict[str, Any]:
             "article_id": article["id"],
             "user_id": draws.integer(1, USERS),
             "date": day(1),
-            "text": draws.choice(WORDS["said"]),
+            "text": draws.choice(WORDS["remarks"]),
         }
         for article in draws.sample(tables["articles"], 12)
     )
@@ -70,7 +70,7 @@ def _others(draws: SeededDraws) -> tuple[int, ...]:
 
 
 def _forum(draws: SeededDraws) -> tuple[list[Row], list[Row]]:
-    titles = draws.sample([f"{asked} {doing}" for asked in WORDS["asked"] for doing in WORDS["doing"]], 36)
+    titles = draws.sample([f"{start} {doing}" for start in WORDS["title_starts"] for doing in WORDS["doing"]], 36)
     threads = list[Row]()
     written = list[tuple[int, int]]()
     for number, title in enumerate(titles, 1):
@@ -83,7 +83,12 @@ def _forum(draws: SeededDraws) -> tuple[list[Row], list[Row]]:
         written += [(ago, number) for ago in (begun, *(draws.integer(1, begun) for _ in range(count - 1)))]
     written.sort(key=lambda post: (-post[0], post[1]))
     posts = numbered(
-        {"thread_id": thread, "user_id": draws.integer(1, USERS), "date": day(ago), "text": draws.choice(WORDS["said"])}
+        {
+            "thread_id": thread,
+            "user_id": draws.integer(1, USERS),
+            "date": day(ago),
+            "text": draws.choice(WORDS["remarks"]),
+        }
         for ago, thread in written
     )
     return threads, posts
@@ -98,7 +103,7 @@ def _messages(draws: SeededDraws) -> list[Row]:
                 "sender_id": sender,
                 "receiver_id": receiver,
                 "subject": subject,
-                "text": draws.choice(WORDS["said"]),
+                "text": draws.choice(WORDS["remarks"]),
             }
             messages.append({"id": len(messages) + 1, **row, "date": day(2)})
     return messages

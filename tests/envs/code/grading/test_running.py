@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from turnwise.envs.code.fresh_sandbox import open_sandbox
 from turnwise.envs.code.grading.grade import grade
-from turnwise.envs.code.grading.tampering import left_running
+from turnwise.envs.code.grading.running import left_running
 from turnwise.envs.code.instances import draw
 from turnwise.envs.code.submission import HALT, collect_submission
 from turnwise.sandbox import ExecResult, SandboxSpec, Tree

@@ -7,11 +7,11 @@ from turnwise.envs.desktop.driver.deadline import (
     BUSY_SHARE,
     STARVED_SHARE,
     Deadline,
-    DeadlineExceeded,
     at_fault,
     left_s,
     process_times,
 )
+from turnwise.envs.desktop.driver.errors import DeadlineExceeded
 
 IDLE = {1: (5.0, 1.0), 2: (7.0, 0.0)}
 SECONDS = 4.0
