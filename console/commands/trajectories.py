@@ -239,7 +239,7 @@ def experts(
     store: Store = DEFAULT_STORE,
 ) -> None:
     """Write the successful episodes of experts to FILE, as tasks of turnwise/SemiOnline-v0."""
-    from ...agents.demonstrations import experts_of
+    from ...agents.semi_online import experts_of
     from ...envs.semi_online import write_experts
 
     with open_store(store) as database:

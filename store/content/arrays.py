@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .blobs import inflate
+from .compression import inflate
 
 VERSION = 1
 TYPES = frozenset({"u1", "i4", "f2", "f4", "f8"})

@@ -19,10 +19,9 @@ from ...masking import without_secrets
 from ..errors import BlobCorrupt, BlobMissing, StoreError, StoreFull
 from ..schema import KEYS_MAX, among, blob, insert_once
 from .blob_root import MARKER, BlobRoot
+from .compression import inflate
 from .folders import Folder, open_folder
 
-INFLATED_BYTES_MAX = 1 << 30
-"""Size of a content that ``inflate`` accepts: altered or imported bytes of some KiB could otherwise fill the memory."""
 INLINE_BYTES = 16 * 1024
 """Content up to this size, as it is stored, is in the database."""
 TEXT, PNG, MESSAGES = "text/plain", "image/png", "application/vnd.turnwise.messages"
@@ -264,21 +263,3 @@ def _decoded(stored: bytes, encoding: str) -> bytes:
         return inflate(stored)
     except ValueError:
         return stored
-
-
-def inflate(data: bytes) -> bytes:
-    """Return the content of a zlib stream.
-
-    Raises:
-        ValueError: ``data`` is not one whole stream, or its content has more than ``INFLATED_BYTES_MAX``.
-    """
-    stream = zlib.decompressobj()
-    try:
-        content = stream.decompress(data, INFLATED_BYTES_MAX + 1)
-    except zlib.error as error:
-        raise ValueError(f"the compressed stream was altered: {error}") from error
-    if len(content) > INFLATED_BYTES_MAX:
-        raise ValueError(f"the compressed stream holds more than {INFLATED_BYTES_MAX:,} bytes")
-    if not stream.eof or stream.unused_data:
-        raise ValueError("the compressed stream was altered: it has another length")
-    return content

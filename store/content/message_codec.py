@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 
 from ...records import Message, Role, Source
-from .blobs import inflate
+from .compression import inflate
 from .token_codec import decode as decode_tokens
 from .token_codec import encode as encode_tokens
 from .token_codec import read_varint, varint

@@ -100,7 +100,7 @@ INNER_FLOORS = {
     "console": [{"terminal"}, {"failure", "options"}, {"commands"}, {"command_line"}, {"app"}],
 }
 """The folders of a part, from the lowest floor to the highest; folders of one set may import each other."""
-HEAVY = {"torch", "vllm", "ray", "transformers", "playwright"}
+HEAVY = {"torch", "vllm", "ray", "transformers", "playwright", "sqlalchemy"}
 MAX_ENTRIES = 20
 """Maximum number of entries per folder, without ``__init__.py``."""
 
@@ -170,7 +170,7 @@ def listing(folder: Path) -> list[str]:
     "modules_named",
     [
         "turnwise.envs, turnwise.store, turnwise.sandbox, turnwise.trainer.config.loading",
-        "turnwise.console.command_line",
+        "turnwise.console.command_line, turnwise.agents.demonstrations",
     ],
 )
 def test_light_parts_import_nothing_heavy(modules_named: str) -> None:

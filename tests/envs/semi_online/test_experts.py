@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from sqlalchemy import update
-from turnwise.agents.demonstrations import experts_of
+from turnwise.agents.semi_online import experts_of
 from turnwise.records import GroupState
 from turnwise.store.database import open_database
 from turnwise.store.schema import task, trajectory

@@ -3,7 +3,8 @@
 import zlib
 
 import pytest
-from turnwise.store.content.blobs import ZLIB, _decoded, inflate
+from turnwise.store.content.blobs import ZLIB, _decoded
+from turnwise.store.content.compression import inflate
 from turnwise.store.content.message_codec import COMPRESSED, decode
 
 SMALL_BOUND = 1000
@@ -17,7 +18,7 @@ def test_a_stream_is_read_whole() -> None:
 
 
 def test_a_stream_above_the_bound_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("turnwise.store.content.blobs.INFLATED_BYTES_MAX", SMALL_BOUND)
+    monkeypatch.setattr("turnwise.store.content.compression.MAX_BYTES", SMALL_BOUND)
     assert len(inflate(zlib.compress(bytes(SMALL_BOUND)))) == SMALL_BOUND
     bomb = zlib.compress(bytes(SMALL_BOUND + 1))
     with pytest.raises(ValueError, match="more than 1,000 bytes"):

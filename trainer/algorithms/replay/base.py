@@ -1,21 +1,25 @@
 """The base class of replay buffers, which select from the surviving history of a run."""
 
+from __future__ import annotations
+
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from random import Random
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import Field
 
 from ....errors import TurnwiseError
 from ....records import ScoredGroup, Source
-from ....store.queries import RunReader
 from ..component import Component
 from ..group_filters.base import GroupFilter
 from ..losses.base import PolicyLoss
 from ..registry import component_name
+
+if TYPE_CHECKING:
+    from ....store.queries import RunReader
 
 
 class ReplayBuffer(Component, ABC):

@@ -9,18 +9,22 @@ The demonstrations of an environment are chosen once, at its first batch. A resu
 recorded since. A choice without a demonstration of the batch's environments, with their options, is made again.
 """
 
+from __future__ import annotations
+
 from collections.abc import Collection, Mapping, Sequence
 from random import Random
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field, PrivateAttr
 
 from ....envs.tasks import env_key
 from ....errors import TurnwiseError
 from ....records import SUCCESS_RETURN, ScoredGroup, Source
-from ....store.queries import RunReader
 from ..groups import successes
 from .base import ReplayBuffer
+
+if TYPE_CHECKING:
+    from ....store.queries import RunReader
 
 
 class Demonstrations(ReplayBuffer):

@@ -13,14 +13,19 @@ The loss gets the behavior log-probabilities that were stored when the tokens we
 the surviving history, and the component keeps no state: a resumed run reads the same groups and draws the same ones.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from random import Random
+from typing import TYPE_CHECKING
 
 from pydantic import Field, PrivateAttr
 
 from ....records import GroupState, GroupSummary, ScoredGroup
-from ....store.queries import RunReader
 from .base import ReplayBuffer
+
+if TYPE_CHECKING:
+    from ....store.queries import RunReader
 
 MIN_RETURN_RANGE = 1e-6
 """Largest difference of the returns in a group that carries no signal."""

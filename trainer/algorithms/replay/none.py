@@ -1,12 +1,16 @@
 """No reuse: every trajectory is trained on at most once."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from random import Random
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from ....records import ScoredGroup
-from ....store.queries import RunReader
 from .base import ReplayBuffer
+
+if TYPE_CHECKING:
+    from ....store.queries import RunReader
 
 
 class NoReplay(ReplayBuffer):

@@ -13,19 +13,24 @@ reach it; the configuration must have ``group_filters`` without that filter. The
 ``max_staleness`` are masked, and the success still counts in the baseline of its group. The paper sets no bound.
 """
 
+from __future__ import annotations
+
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from random import Random
+from typing import TYPE_CHECKING
 
 from pydantic import Field, PrivateAttr
 
 from ....records import SUCCESS_RETURN, ScoredGroup, Trajectory
-from ....store.queries import RunReader
 from ..group_filters.base import GroupFilter
 from ..group_filters.zero_variance import ZeroVariance
 from ..groups import successes
 from ..losses.base import PolicyLoss
 from .base import ReplayBuffer
+
+if TYPE_CHECKING:
+    from ....store.queries import RunReader
 
 _SEARCHED = 32
 """Newest successes of a task to look through for one that is not a branch; members of the batch come on top."""
