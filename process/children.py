@@ -71,7 +71,10 @@ def _reset_signals() -> None:
         if signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, signal.SIG_DFL)  # undoes a handler that Python does not list
     if signal.SIGINT in signal.sigpending() and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        _exit(KeyboardInterrupt())  # raised in this hook, it would only be printed, and the child would go on
+        # Raised in this hook, it would only be printed, and the child would go on. The child wrote nothing: what
+        # stdout holds is output of the parent, which writes it.
+        _print_error(KeyboardInterrupt())
+        os._exit(1)
     unblock_signals()
 
 
@@ -103,12 +106,18 @@ def _exit(error: BaseException | None) -> None:
     if isinstance(error, SystemExit):
         code = error.code if isinstance(error.code, int) else int(error.code is not None)
     elif error is not None:
-        with contextlib.suppress(OSError, ValueError, AttributeError):
-            sys.excepthook(type(error), error, error.__traceback__)
+        _print_error(error)
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError, AttributeError):
             stream.flush()
     os._exit(code & 0xFF)
+
+
+def _print_error(error: BaseException) -> None:
+    """Print an exception that ends this process to stderr, as Python does."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        sys.excepthook(type(error), error, error.__traceback__)
+        sys.stderr.flush()
 
 
 def end_pools() -> None:

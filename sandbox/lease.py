@@ -24,8 +24,8 @@ def _blocking(
 
     @functools.wraps(method)
     def call(lease: "SandboxLease", /, *arguments: P.args, **options: P.kwargs) -> T:
-        timeout_s = cast(float, options["timeout_s"])
-        return lease._thread.wait(method(lease._held(), *arguments, **options), timeout_s)
+        work = method(lease._held(), *arguments, **options)
+        return lease._thread.wait(work, cast(float, options["timeout_s"]))
 
     return call
 

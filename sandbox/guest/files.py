@@ -96,26 +96,31 @@ def write_tree(files: list[tuple[str, int]], data: bytes, mode: int, kernel: fro
     offset = 0
     for name, length in files:
         check_time(until)
-        with written(os.path.join(WORKSPACE, name), memoryview(data)[offset : offset + length], mode, kernel) as end:
+        with opened(os.path.join(WORKSPACE, name), mode, kernel) as end:
             if mode & 0o100:
                 os.fchmod(end, mode)
+            write_all(end, memoryview(data)[offset : offset + length])
         offset += length
 
 
 @contextlib.contextmanager
-def written(path: str, content: bytes | memoryview, mode: int, kernel: frozenset[int]) -> Iterator[int]:
-    """Write one file and its missing folders, and yield its descriptor; a new file has this mode. Raises OSError."""
+def opened(path: str, mode: int, kernel: frozenset[int]) -> Iterator[int]:
+    """Yield the descriptor of an emptied file, made with this mode and its folders if missing. Raises OSError."""
     make_folders(os.path.dirname(path))
     end = os.open(path, CREATE, mode)
     try:
         if not is_plain(end, kernel):
             raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), path)
-        view = memoryview(content)
-        while view:
-            view = view[os.write(end, view) :]
         yield end
     finally:
         os.close(end)
+
+
+def write_all(end: int, content: bytes | memoryview) -> None:
+    """Write a whole content to a descriptor. Raises OSError."""
+    view = memoryview(content)
+    while view:
+        view = view[os.write(end, view) :]
 
 
 def is_plain(end: int, kernel: frozenset[int]) -> bool:

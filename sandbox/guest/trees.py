@@ -13,7 +13,17 @@ import json
 import os
 import stat
 
-from .files import MAX_FILES, NAMES_MAX_BYTES, WORKSPACE, Refused, check_time, make_folders, read_regular, written
+from .files import (
+    MAX_FILES,
+    NAMES_MAX_BYTES,
+    WORKSPACE,
+    Refused,
+    check_time,
+    make_folders,
+    opened,
+    read_regular,
+    write_all,
+)
 
 LIST = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 
@@ -138,7 +148,8 @@ def write_whole(path: str, entries: list[Listed], data: bytes, kernel: frozenset
         make_folders(full)
     for full, mode, mtime_ns, content in parts["file"]:
         check_time(until)
-        with written(full, content, 0o600, kernel) as end:
+        with opened(full, 0o600, kernel) as end:
+            write_all(end, content)
             set_status(end, mode, mtime_ns)
     for full, _, _, first in parts["same"]:
         check_time(until)

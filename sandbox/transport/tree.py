@@ -124,7 +124,10 @@ class Tree(Mapping[str, bytes]):
         return found if not is_loop and (found == "" or entry is not None or found in self.folders) else None
 
     def leaves(self, path: str, folder: str) -> bool:
-        """Return whether an entry leads out of the tree, or through a folder outside; see ``target``."""
+        """Return whether an entry leads out of the tree through its links, or through a folder outside.
+
+        ``folder`` is the absolute path of the tree. Links that lead to nothing inside, or to themselves, do not leave.
+        """
         return self._followed(path, folder) is None
 
     def _followed(self, path: str, folder: str) -> str | None:

@@ -46,7 +46,7 @@ class BatchMember:
     """Image and digest of the sandbox, as the environment reported them; None if it reported none."""
     env_package: str
     detail: bytes | None
-    """The values per token (``trainer.learner.provenance.details``); None if the update has no recipe."""
+    """The values per token (``trainer.learner.provenance``); None if the update has no recipe."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class StoredUpdate:
     created_at: datetime
     metrics: dict[str, Any]
     recipe: dict[str, Any] | None
-    """What re-training needs (``trainer.learner.provenance.recipe``); None if the update was stored without it."""
+    """What re-training needs (``trainer.learner.provenance``); None if the update was stored without it."""
     groups: list[BatchGroup]
     """In the order of the batch."""
     members: list[BatchMember]

@@ -112,6 +112,25 @@ print("ended")
     assert (ran.returncode, ran.stdout) == (0, "ended\n"), ran.stderr
 
 
+def test_a_child_that_is_interrupted_while_it_is_forked_prints_nothing_twice() -> None:
+    program = """
+import os, signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+os.register_at_fork(after_in_child=lambda: os.kill(os.getpid(), signal.SIGINT))  # before the hook of `children`
+from turnwise.process.children import isolate_signals
+isolate_signals()
+print("once")  # to a pipe: it stays in the buffer until this process ends
+child = os.fork()
+if child == 0:
+    print("goes on")
+else:
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, env=buffered)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "once\n1\n", "KeyboardInterrupt\n")
+
+
 def test_a_forked_child_does_not_hold_the_lock_of_the_run(tmp_path: Path) -> None:
     database = open_database(f"sqlite:///{tmp_path}/t.db", create=True)
     started, starts = os.pipe()

@@ -50,6 +50,19 @@ def test_released_lease_is_unusable_and_its_sandbox_serves_the_next(provider: In
     assert provider.pool.health().leases == 2
 
 
+@pytest.mark.usefixtures("provider")
+def test_a_call_without_a_timeout_is_a_type_error() -> None:
+    with lease(SPEC, timeout_s=30) as held:
+        with pytest.raises(TypeError, match="keyword-only argument: 'timeout_s'"):
+            held.exec(["ls"])  # type: ignore[call-arg]
+        with pytest.raises(TypeError, match="takes 2 positional arguments"):
+            held.exec(["ls"], 10)  # type: ignore[call-arg]
+        with pytest.raises(TypeError, match="unexpected keyword argument 'timout_s'"):
+            held.exec(["ls"], timout_s=1)  # type: ignore[call-arg]
+    with pytest.raises(SandboxError, match="was released"):
+        held.exec(["ls"])  # type: ignore[call-arg]
+
+
 def test_an_interrupted_command_does_not_delay_the_close(provider: InProcessProvider) -> None:
     held = lease(SPEC, timeout_s=30)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores SIGINT

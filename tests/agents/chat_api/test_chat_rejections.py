@@ -111,6 +111,12 @@ def test_a_limit_of_the_account_is_no_failure_of_the_policy(message: str) -> Non
     assert Rejection(400, message).outside
 
 
+def test_a_limit_of_an_account_is_named_on_one_line() -> None:
+    words = "Prompt too long: input exceeds the context window; you exceeded your{}model's token limit"
+    assert Rejection(400, words.format("\n")).outgrown
+    assert not Rejection(400, words.format(" ")).outgrown
+
+
 LIMITED = [
     (
         {

@@ -18,7 +18,7 @@ def running(mark: str) -> list[int]:
 
 
 def processes_of(sandbox_id: str) -> list[int]:
-    """Return the processes of a sandbox of this machine, its guest first."""
+    """Return the processes of a sandbox of this machine."""
     found = []
     for pid in running("/run/turnwise/s"):
         with contextlib.suppress(OSError):  # it ended, as those of another test do

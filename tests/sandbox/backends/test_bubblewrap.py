@@ -12,8 +12,7 @@ from turnwise.sandbox.backends.bubblewrap import BubblewrapBackend
 from turnwise.sandbox.backends.registry import make_backend
 from turnwise.sandbox.errors import NoEngine, NoImage, NotTrusted, SandboxBroken, SandboxLost, StartFailed
 from turnwise.sandbox.spec import SandboxSpec
-
-from .processes import processes_of, running
+from turnwise.tests.sandbox.backends.processes import processes_of, running
 
 SPEC = SandboxSpec(memory_mib=128, disk_mib=8, trusted=True)
 OWNER = """
