@@ -23,6 +23,7 @@ SLOWEST_BYTES_PER_S = 100 << 20
 
 ADAPTER_CONFIG = "adapter_config.json"
 ADAPTER_WEIGHTS = "adapter_model.safetensors"
+TOKENIZER_SUFFIXES = frozenset({".json", ".jinja", ".txt", ".model"})
 
 
 def is_adapter(folder: Path) -> bool:
@@ -54,6 +55,22 @@ def base_model(folder: Path) -> Path:
             f"`base_model_name_or_path` in `{ADAPTER_CONFIG}` to the folder that it was moved to"
         )
     return base
+
+
+def tokenizer_files(model: Path) -> list[Path]:
+    """List the tokenizer, chat template and generation settings in a model folder.
+
+    The configurations of the model and of an adapter are excluded, and ``*.index.json``: it maps parameters to the
+    original weight files, a checkpoint has different ones, and vLLM rejects an index with missing files.
+    """
+    return [
+        file
+        for file in model.iterdir()
+        if file.is_file()
+        and file.suffix in TOKENIZER_SUFFIXES
+        and file.name not in ("config.json", ADAPTER_CONFIG)
+        and not file.name.endswith(".index.json")
+    ]
 
 
 def loading_allowance_s(folder: Path) -> float:

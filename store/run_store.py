@@ -21,6 +21,7 @@ from .maintenance.collect import Collected, collect
 from .maintenance.policy import RetentionPolicy
 from .operations import BatchItem, Rewards
 from .operations.runs import lock_run
+from .queries.run_reader import read_retried
 from .writing.client import StoreClient
 
 RECENT_BYTES_MAX = 256 << 20
@@ -84,7 +85,6 @@ class RunStore:
         self._database = database
         self._driver = uuid4().hex
         self._epoch: int | None = None
-        self._reader = queries.RunReader(run, database)
         self._recent = RecentGroups()
 
     @property
@@ -149,7 +149,7 @@ class RunStore:
 
     async def read(self, query: Callable[Concatenate[Connection, str, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Return the result of a query of this run, such as ``queries.versions``."""
-        return await asyncio.to_thread(lambda: self._reader.read(query, self.run, *args, **kwargs))
+        return await asyncio.to_thread(lambda: read_retried(self._database, query, self.run, *args, **kwargs))
 
     async def add_metrics(self, kind: str, update: int, metrics: Mapping[str, Any]) -> None:
         """Store metrics of one update under ``kind``; the same kind and update again replaces them."""
@@ -223,7 +223,7 @@ class RunStore:
 
     async def members(self, group: str) -> list[Outcome]:
         """Return the status of the latest attempt of each member of a group."""
-        return await asyncio.to_thread(self._reader.read, queries.members, group)
+        return await asyncio.to_thread(read_retried, self._database, queries.members, group)
 
     async def load(self, groups: Sequence[str], *, texts: bool = False) -> list[Group]:
         """Return whole groups in the given order; ``texts`` adds the observation texts of their steps.

@@ -26,8 +26,7 @@ from turnwise.store.schema import metadata
 from turnwise.trainer.algorithms.algorithm_set import SLOTS, AlgorithmSet
 from turnwise.trainer.algorithms.component import Component
 from turnwise.trainer.algorithms.registry import component_class, component_names
-from turnwise.trainer.config.loading import FOLDER as PRESETS
-from turnwise.trainer.config.loading import preset_names
+from turnwise.trainer.config.loading import PRESETS, preset_names
 from turnwise.trainer.config.schema import RunConfig
 from turnwise.trainer.config.sections import EnvironmentConfig
 from typer.core import TyperCommand, TyperGroup

@@ -128,7 +128,8 @@ def _steps(database: "Database", found: "StoredUpdate", only: str | None) -> "di
     """Return the turns of each trajectory of the batch, or of the trajectory ``only``, with their trained tokens."""
     from ...store import queries
     from ...trainer.config.loading import parse_config
-    from ...trainer.run.retraining.stored_batch import load_members, sampling_versions, stored_samples, trained_steps
+    from ...trainer.run.retraining.stored_batch import load_members, stored_samples, trained_steps
+    from ...trainer.run.sampling_versions import sampling_versions
 
     with database.read() as conn:
         history = sampling_versions(conn, found.run)

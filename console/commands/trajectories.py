@@ -46,8 +46,24 @@ from .envs import read_options
 
 if TYPE_CHECKING:
     from ...store.database import Database
+    from ...store.operations import Rewards
+
+app = typer.Typer(help="The episodes of a store.", no_args_is_help=True)
 
 
+class ImagesNotWritten(TurnwiseError):
+    """The images cannot be written to the folder of ``--images``."""
+
+
+class NoExpert(TurnwiseError):
+    """The experts' episodes of a run cannot be written."""
+
+
+class RunMissing(TurnwiseError):
+    """``--rewards`` was given without ``--run``."""
+
+
+@app.command()
 def search(
     query: Annotated[
         str, typer.Argument(metavar="QUERY", help='Words that all occur; also "a phrase", -excluded and OR.')
@@ -102,26 +118,6 @@ def _shown(database: "Database", conn: Any, entry: Any, terms: list[str]) -> dic
         "field": field,
         "text": part,
     }
-
-
-if TYPE_CHECKING:
-    from ...store.database import Database
-    from ...store.operations import Rewards
-
-app = typer.Typer(help="The episodes of a store.", no_args_is_help=True)
-app.command("search")(search)
-
-
-class ImagesNotWritten(TurnwiseError):
-    """The images cannot be written to the folder of ``--images``."""
-
-
-class NoExpert(TurnwiseError):
-    """The experts' episodes of a run cannot be written."""
-
-
-class RunMissing(TurnwiseError):
-    """``--rewards`` was given without ``--run``."""
 
 
 @app.command("list")

@@ -162,7 +162,7 @@ def ago(moment: datetime | None, now: datetime) -> str:
     return f"{seconds:.0f} s"
 
 
-INTERVAL_S = 0.5
+REFRESH_INTERVAL_S = 0.5
 """Seconds between two changes of the line."""
 
 
@@ -171,12 +171,12 @@ class Progress:
 
     def __init__(self) -> None:
         self._shows = sys.stderr.isatty()
-        self._last = -INTERVAL_S
+        self._last = -REFRESH_INTERVAL_S
         self._is_shown = False
 
     def __call__(self, stage: str, done: int, total: int) -> None:
         """Show ``done`` of ``total`` units of a stage; a total of 0 is unknown."""
-        if not self._shows or (now := monotonic()) - self._last < INTERVAL_S:
+        if not self._shows or (now := monotonic()) - self._last < REFRESH_INTERVAL_S:
             return
         self._last = now
         self._is_shown = True

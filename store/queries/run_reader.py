@@ -94,11 +94,14 @@ class RunReader:
             statement = statement.where(rollout_group.c.task_no == no_of(task_table, task))
         if min_update is not None:
             statement = statement.where(consumed.c.update_no >= min_update)
-        return self.read(_summaries, statement)
+        return read_retried(self._database, _summaries, statement)
 
     def successes(self, task: str, *, min_return: float, limit: int) -> list[str]:
-        """Return the ids of the newest trajectories of a task that succeeded, used or not; without a verdict of the
-        environment, their shaped return is at least ``min_return``."""
+        """Return the ids of the newest trajectories of a task that succeeded (``records.is_success``).
+
+        Without a verdict of the environment, the shaped return must be at least ``min_return``. The groups of these
+        trajectories may have any state that ``groups`` returns: trained on or not.
+        """
         columns = (trajectory.c.id, trajectory.c.status, trajectory.c.success, trajectory.c.reward, own.c.total)
         statement = (
             select(*columns)
@@ -119,7 +122,7 @@ class RunReader:
             found = (row.id for row in rows if is_success(row.success, Status(row.status), _total(row), min_return))
             return list(islice(found, limit))
 
-        return self.read(newest)
+        return read_retried(self._database, newest)
 
     def demonstrations(
         self,
@@ -160,10 +163,12 @@ class RunReader:
             statement = statement.where(trajectory.c.env_id == environment)
         if task is not None:
             statement = statement.where(task_table.c.id == task)
-        return self.read(lambda conn: list(conn.execute(statement).scalars()))
+        return read_retried(self._database, lambda conn: list(conn.execute(statement).scalars()))
 
     def load_demonstrations(self, trajectories: Sequence[str]) -> list[ScoredGroup]:
         """Return the groups of these trajectories with no other members, encoded; groups without a member are left out.
+
+        Trajectories that are longer than the context of the run are left out: ``encode`` drops them.
 
         Raises:
             StepCorrupt: stored content was altered.
@@ -171,7 +176,8 @@ class RunReader:
         """
         both = select(trajectory.c.id, rollout_group.c.id.label("group_id"))
         which = both.join(rollout_group, rollout_group.c.no == trajectory.c.group_no)
-        owners = {row.id: row.group_id for row in self.read(among, which, trajectory.c.id, trajectories)}
+        rows = read_retried(self._database, among, which, trajectory.c.id, trajectories)
+        owners = {row.id: row.group_id for row in rows}
         groups = list(dict.fromkeys(owners[name] for name in trajectories if name in owners))
         stored = retried(lambda: load_scored(self._database, groups, texts=True))
         wanted = set(trajectories)
@@ -203,17 +209,20 @@ class RunReader:
     def _surviving(self, table: Table, names: Sequence[str]) -> list[str]:
         """Return the ids of rows that are in the surviving history of the run, in the given order."""
         which = select(table.c.id).where(table.c.run_no == no_of(run_table, self._run), table.c.abandoned == false())
-        kept = {name for (name,) in self.read(among, which, table.c.id, names)}
+        kept = {name for (name,) in read_retried(self._database, among, which, table.c.id, names)}
         return [name for name in names if name in kept]
 
-    def read(self, query: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Return the result of a query."""
 
-        def once() -> T:
-            with self._database.read() as conn:
-                return query(conn, *args, **kwargs)
+def read_retried(
+    database: Database, query: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs
+) -> T:
+    """Return the result of a query, which is retried while the database is locked or away."""
 
-        return retried(once)
+    def once() -> T:
+        with database.read() as conn:
+            return query(conn, *args, **kwargs)
+
+    return retried(once)
 
 
 def _with_members(scored: ScoredGroup, names: Collection[str]) -> ScoredGroup:

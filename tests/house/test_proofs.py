@@ -13,7 +13,7 @@ from turnwise.tests.soak.proofs import COMMON
 from turnwise.trainer.algorithms.algorithm_set import SLOTS
 from turnwise.trainer.algorithms.component import Component
 from turnwise.trainer.algorithms.registry import component_class, component_name, component_names
-from turnwise.trainer.config.loading import FOLDER, load_config, preset_names
+from turnwise.trainer.config.loading import PRESETS, load_config, preset_names
 
 METRICS = (Path(__file__).resolve().parents[2] / "docs" / "guide" / "metrics.md").read_text()
 
@@ -38,7 +38,7 @@ def test_every_published_method_has_a_proof() -> None:
 def test_every_published_preset_has_a_proof() -> None:
     keys = {key for method in METHODS.values() for key in method.keys}
     cited = {
-        name: REFERENCE.sources_of(REFERENCE.comment((FOLDER / f"{name}.toml").read_text())) for name in preset_names()
+        name: REFERENCE.sources_of(REFERENCE.comment((PRESETS / f"{name}.toml").read_text())) for name in preset_names()
     }
     assert {name for name, source in cited.items() if source != "ours" and f'preset="{name}"' not in keys} == set()
 

@@ -9,7 +9,7 @@ from turnwise.tests.house.test_reference import REFERENCE
 from turnwise.trainer.algorithms.algorithm_set import SLOTS
 from turnwise.trainer.algorithms.component import Component
 from turnwise.trainer.algorithms.registry import component_class, component_names
-from turnwise.trainer.config.loading import FOLDER, preset_names
+from turnwise.trainer.config.loading import PRESETS, preset_names
 
 METHODS = [(base, name) for base in SLOTS for name in component_names(base)]
 OTHER_FORM = re.compile(r"(?i)arxiv(?!:\d{4}\.\d{5})")
@@ -26,7 +26,7 @@ def test_a_method_cites_its_source(base: type[Component], name: str) -> None:
 
 @pytest.mark.parametrize("name", preset_names())
 def test_a_preset_cites_its_source(name: str) -> None:
-    assert REFERENCE.sources_of(REFERENCE.comment((FOLDER / f"{name}.toml").read_text()))
+    assert REFERENCE.sources_of(REFERENCE.comment((PRESETS / f"{name}.toml").read_text()))
 
 
 LINK = "[arXiv:2501.03262](https://arxiv.org/abs/2501.03262)"

@@ -61,6 +61,21 @@ class Component(BaseModel):
     and ``load_state_dict``."""
 
     @classmethod
+    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+        """Check the names in ``remembered``.
+
+        Raises:
+            TypeError: one of them is not a private attribute.
+        """
+        super().__pydantic_init_subclass__(**kwargs)
+        if unknown := [name for name in cls.remembered if name not in cls.__private_attributes__]:
+            names = ", ".join(f"`{name}`" for name in unknown)
+            raise TypeError(
+                f"`{cls.__module__}.{cls.__qualname__}`: `remembered` names {names}, "
+                "which is no private attribute of the class: declare it with `PrivateAttr`, or correct the name"
+            )
+
+    @classmethod
     def build(cls, choice: Mapping[str, Any]) -> Self:
         """Build the component that ``choice`` (``{"name": …, **options}``) selects for this slot.
 
@@ -113,7 +128,18 @@ class Component(BaseModel):
         return {name.removeprefix("_"): deepcopy(getattr(self, name)) for name in self.remembered}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore the state that ``state_dict`` returned; an attribute that it lacks gets its default."""
+        """Restore the state that ``state_dict`` returned; an attribute that it lacks gets its default.
+
+        Raises:
+            TurnwiseError: the state has a key that ``remembered`` does not name, so it is of another component.
+        """
+        known = {name.removeprefix("_") for name in self.remembered}
+        if unknown := sorted(state.keys() - known):
+            raise TurnwiseError(
+                f"the {self.slot} component `{component_name(type(self))}` cannot restore its state: it does not know "
+                f"{', '.join(f'`{key}`' for key in unknown)}, because another version of it wrote the state. Continue "
+                "with that version, or start a run of another name"
+            )
         for name in self.remembered:
             key, default = name.removeprefix("_"), self.__private_attributes__[name]
             new = deepcopy(state[key]) if key in state else default.get_default(call_default_factory=True)

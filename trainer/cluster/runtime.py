@@ -1,4 +1,6 @@
-"""Ray's own processes on this machine: started outside our process group, supervised, killed at the end.
+"""Start Ray on this machine or connect to a cluster, and stop it.
+
+Ray's own processes on this machine are started outside our process group, supervised, and killed at the end.
 
 ``ray.init`` runs in a thread that lives as long as Ray does:
 

@@ -18,12 +18,12 @@ from .errors import ConfigError, explain
 from .schema import RunConfig
 from .sections import EnvironmentConfig
 
-FOLDER = Path(presets.__file__).parent
+PRESETS = Path(presets.__file__).parent
 
 
 def preset_names() -> list[str]:
     """Return the names of all presets, sorted."""
-    return sorted(path.stem for path in FOLDER.glob("*.toml"))
+    return sorted(path.stem for path in PRESETS.glob("*.toml"))
 
 
 def with_preset(raw: Mapping[str, Any]) -> dict[str, Any]:
@@ -38,7 +38,7 @@ def with_preset(raw: Mapping[str, Any]) -> dict[str, Any]:
     known = preset_names()
     if name not in known:
         raise ConfigError(f"`preset`: there is no preset {name!r}{suggestion(str(name), known)}")
-    return _merged(tomllib.loads((FOLDER / f"{name}.toml").read_text()), raw)
+    return _merged(tomllib.loads((PRESETS / f"{name}.toml").read_text()), raw)
 
 
 def _merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:

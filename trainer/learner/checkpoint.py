@@ -29,12 +29,12 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
+from ...agents.model_folder import tokenizer_files
 from ...errors import TurnwiseError
 from ...store import queries
 from ..context import RunContext
 from ..failpoints import failpoint
 from .backends.base import LearnerBackend
-from .model.loading import tokenizer_files
 
 MANIFEST = "training/MANIFEST.json"
 STATE = "training/state.json"

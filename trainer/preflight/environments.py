@@ -124,7 +124,7 @@ def unread_observations(subject: Subject) -> Iterator[Refusal]:
         yield from _unread(subject, load_renderer(subject.model))
 
 
-def _unread(subject: Subject, renderer: Renderer | None) -> Iterator[Refusal]:
+def _unread(subject: Subject, renderer: Renderer) -> Iterator[Refusal]:
     async def look(environment: EnvironmentConfig) -> Refusal | None:
         try:
             async with _made(environment, subject.config.rollout.reset_timeout_s) as thread:

@@ -159,7 +159,7 @@ def unusable_model(subject: Subject) -> None:
 @refuses("model.path", Cost.WEIGHTS, Command.RESUME, Command.FORK, stage=Stage.WEIGHTS)
 def adapter_on_other_weights(subject: Subject) -> None:
     """Refuse an adapter whose model changed since the adapter was written."""
-    if subject.model is not None:
+    if subject.model is not None and is_adapter(subject.model):
         from ..learner.model.adapter import verify_base
 
         verify_base(subject.model)

@@ -5,14 +5,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ...agents.model_folder import is_adapter
+from ...agents.model_folder import is_adapter, tokenizer_files
 from ...agents.tiny_model import new_model
 from ...errors import TurnwiseError
 from ...store import queries
 from ...store.database import Database
 from ..config.schema import RunConfig
 from ..learner import checkpoint
-from ..learner.model.loading import merge_adapter, tokenizer_files
+from ..learner.model.loading import merge_adapter
 from ..preflight.check import check
 from ..preflight.refusal import Stage, Subject, refuse
 from ..warmup.vocabulary import closed_vocabulary

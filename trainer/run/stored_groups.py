@@ -24,7 +24,7 @@ from ..rollout.scoring import MIN_SURVIVORS
 from ..telemetry.events import Note
 from .group_source import GroupSource
 from .preparation import RunParts
-from .retraining.stored_batch import sampling_versions
+from .sampling_versions import sampling_versions
 from .state import RunState
 
 TOKENIZER = "tokenizer.json"

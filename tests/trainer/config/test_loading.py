@@ -10,7 +10,7 @@ from turnwise.errors import suggestion
 from turnwise.trainer.algorithms.algorithm_set import SLOTS
 from turnwise.trainer.algorithms.registry import component_names
 from turnwise.trainer.config.errors import ConfigError, fields_at
-from turnwise.trainer.config.loading import FOLDER, load_config, override, parse_config, preset_names
+from turnwise.trainer.config.loading import PRESETS, load_config, override, parse_config, preset_names
 from turnwise.trainer.config.schema import RunConfig
 from turnwise.trainer.config.sections import LoraConfig
 
@@ -167,7 +167,7 @@ def test_a_list_replaces_the_list_of_the_preset() -> None:
 
 @pytest.mark.parametrize("preset", preset_names())
 def test_every_preset_loads_and_begins_with_a_description(preset: str) -> None:
-    text = (FOLDER / f"{preset}.toml").read_text()
+    text = (PRESETS / f"{preset}.toml").read_text()
     assert text.startswith("# ")
     assert tomllib.loads(text)
     config = parse_config(MINIMAL | {"preset": preset})

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from turnwise.agents.model_folder import tokenizer_files
 from turnwise.agents.tiny_model import new_model
 from turnwise.tests.agents.players import Stage, on_stage
 from turnwise.tests.trainer.playing import run_context
@@ -11,7 +12,6 @@ from turnwise.trainer.algorithms.random_streams import Streams
 from turnwise.trainer.config.loading import parse_config
 from turnwise.trainer.learner.backends.local import Learner
 from turnwise.trainer.learner.checkpoint import CheckpointManager
-from turnwise.trainer.learner.model.loading import tokenizer_files
 
 PENALTY = {"loss": {"reference_kl_coef": 0.1}}
 ONE = {"checkpoint": {"keep_last": 1, "keep_first": False}}

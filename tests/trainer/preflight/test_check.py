@@ -10,6 +10,7 @@ import torch
 from turnwise.store.database import open_database
 from turnwise.tests.store.making import create_run, sqlite_store
 from turnwise.tests.trainer.planning.planned_runs import run_config
+from turnwise.trainer.learner.checkpoint import STATE
 from turnwise.trainer.preflight.check import check
 from turnwise.trainer.preflight.refusal import CHECKS, Command, Cost, Refusal, Refused, Stage, Subject, refuse, refuses
 from turnwise.trainer.run.run import train
@@ -41,10 +42,39 @@ def test_a_run_with_several_faults_names_them_all(tmp_path: Path, monkeypatch: p
     assert not (tmp_path / "turnwise.db").exists()
 
 
+def imported(program: str, *arguments: str) -> set[str]:
+    """Return which of the slow libraries a program has imported at its end."""
+    whole = f"import sys\n{program}\nprint(*{{'torch', 'transformers', 'ray'}} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", whole, *arguments], capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
 def test_the_checks_are_registered_without_torch() -> None:
-    program = "import sys, turnwise.trainer.preflight.check; print({'torch', 'transformers', 'ray'} & set(sys.modules))"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "set()"
+    assert imported("import turnwise.trainer.preflight.check") == set()
+
+
+def test_a_model_that_is_no_adapter_is_passed_without_torch(tmp_path: Path) -> None:
+    program = (
+        "from pathlib import Path\n"
+        "from turnwise.tests.trainer.planning.planned_runs import run_config\n"
+        "from turnwise.trainer.preflight.model import adapter_on_other_weights as find\n"
+        "from turnwise.trainer.preflight.refusal import Command, Subject\n"
+        "assert find(Subject(run_config(), Command.EVAL, model=Path(sys.argv[1]))) is None"
+    )
+    assert imported(program, str(tmp_path)) == set()
+
+
+def test_the_state_of_a_checkpoint_is_read_without_transformers(tmp_path: Path) -> None:
+    state = tmp_path / STATE
+    state.parent.mkdir()
+    state.write_text('{"config": {}}')
+    program = (
+        "from pathlib import Path\n"
+        "from turnwise.trainer.evaluation.policy import _run_config\n"
+        "assert _run_config(sys.argv[1]) == {}"
+    )
+    (tmp_path / "config.json").write_text("{}")
+    assert imported(program, str(tmp_path)) == {"torch"}
 
 
 def test_one_refusal_is_one_line() -> None:

@@ -7,6 +7,7 @@ from random import Random
 import pytest
 from turnwise.agents.tiny_model import new_model
 from turnwise.agents.tokens.renderers import load_renderer
+from turnwise.envs import EnvironmentBroken, make
 from turnwise.envs.tiny.text import TextSiteEnv
 from turnwise.records import Horizon
 from turnwise.trainer.algorithms.losses.decoupled_ppo import DecoupledPPO
@@ -76,3 +77,15 @@ def test_after_the_given_number_of_episodes_earlier_ones_are_sampled_again() -> 
     assert taken[:3] == [0, 1, 2]
     assert set(taken[3:]) == {0, 1, 2}
     assert list(examples) == []
+
+
+def test_a_valid_action_outside_of_the_vocabulary_is_named(tmp_path: Path) -> None:
+    site = make("turnwise/TextSite-v0", family="find")
+    words = site.vocabulary()
+    whole = random_policy(load_renderer(new_model(tmp_path / "whole", words)), max_turns=3)
+    assert whole(site, 0, Random(0), lambda: None).ids
+    part = random_policy(
+        load_renderer(new_model(tmp_path / "part", [one for one in words if one != "click"])), max_turns=3
+    )
+    with pytest.raises(EnvironmentBroken, match=r"no token for a word of the valid action 'click .*vocabulary\(\)"):
+        part(site, 0, Random(0), lambda: None)

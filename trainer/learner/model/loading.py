@@ -15,7 +15,7 @@ import torch
 from transformers import AutoModelForCausalLM, GenerationConfig
 from transformers.utils import logging
 
-from ....agents.model_folder import ADAPTER_CONFIG, ADAPTER_WEIGHTS, base_model, is_adapter
+from ....agents.model_folder import ADAPTER_WEIGHTS, base_model, is_adapter, tokenizer_files
 from ....errors import TurnwiseError
 from ....user_files import UnreadableFile, read_json_object
 from ...config.sections import LoraConfig
@@ -26,7 +26,6 @@ logging.disable_progress_bar()
 
 FLOATS = frozenset({"F64", "F32", "F16", "BF16"})
 """Types of numbers in safetensors that hold weights."""
-TOKENIZER_SUFFIXES = frozenset({".json", ".jinja", ".txt", ".model"})
 NAMED = 3
 """Tensors or files that an error names."""
 
@@ -232,22 +231,6 @@ def load_policy(
     if is_adapter(folder):
         adapter.load(folder)
     return model.to(device), adapter
-
-
-def tokenizer_files(model: Path) -> list[Path]:
-    """List the tokenizer, chat template and generation settings in a model folder.
-
-    The configurations of the model and of an adapter are excluded, and ``*.index.json``: it maps parameters to the
-    original weight files, a checkpoint has different ones, and vLLM rejects an index with missing files.
-    """
-    return [
-        file
-        for file in model.iterdir()
-        if file.is_file()
-        and file.suffix in TOKENIZER_SUFFIXES
-        and file.name not in ("config.json", ADAPTER_CONFIG)
-        and not file.name.endswith(".index.json")
-    ]
 
 
 def merge_adapter(adapter: Path, folder: Path) -> None:

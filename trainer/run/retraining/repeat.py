@@ -24,7 +24,8 @@ from ...learner import checkpoint
 from ...learner.backends.local import Learner
 from ...learner.model.adapter import verify_base
 from ...learner.provenance import Recipe, numerics
-from .stored_batch import NotRecorded, load_members, recipe_of, sampling_versions, stored_samples
+from ..sampling_versions import sampling_versions
+from .stored_batch import NotRecorded, load_members, recipe_of, stored_samples
 
 COMPONENTS = ("loss", "proximal")
 """The slots whose components take part in the learner's update; the results of the others are stored."""

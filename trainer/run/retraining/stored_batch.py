@@ -9,7 +9,6 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
-from sqlalchemy import Connection
 
 from ....agents.demonstrations import DemonstrationEncoder
 from ....errors import TurnwiseError
@@ -90,7 +89,7 @@ def stored_samples(
     """Return the samples of those trajectories of a batch that are in ``members``, in the order of the batch.
 
     Args:
-        history: the versions by id that sampled the tokens (``sampling_versions``).
+        history: the versions by id that sampled the tokens (``trainer.run.sampling_versions``).
 
     Raises:
         NotRecorded: the update has no recipe, or a trajectory no detail.
@@ -169,25 +168,6 @@ def _altered(update: StoredUpdate, trajectory: str, why: str) -> TurnwiseError:
         f"update {update.update} of run `{update.run}`: the detail of trajectory {trajectory} does not fit the "
         f"trajectory, so one of them was altered: {why}"
     )
-
-
-UPDATE_OF_OTHER_RUN = -1
-"""Update number of the versions of the other run: before the first version of this run."""
-
-
-def sampling_versions(conn: Connection, run: str) -> dict[int, PolicyVersion]:
-    """Return the versions, by id, that sampled what ``run`` trains on, with the update numbers for the staleness.
-
-    The number of updates between the versions of two runs is not defined. For the staleness, a version of the other run
-    of an offline run is one from before the first version of this run.
-
-    Raises:
-        NotFound: the run is not in the store.
-    """
-    other = queries.find_run(conn, run).config.get("offline", {}).get("run")
-    if other is None:
-        return queries.versions(conn, run)
-    return {id: replace(one, update=UPDATE_OF_OTHER_RUN) for id, one in queries.versions(conn, other).items()}
 
 
 @dataclass(frozen=True, slots=True)

