@@ -15,9 +15,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from types import MappingProxyType
 
 from turnwise.tests.envs.code.families.grade_mutants import grade_mutants
 from turnwise.tests.soak import desktops
@@ -35,6 +36,7 @@ PARTS = (
     "kills",
     "disturbances",
     "quickstart",
+    "methods",
     "proofs",
     "retention",
     "isolation",
@@ -43,6 +45,8 @@ PARTS = (
     "families",
     "tests",
 )
+METHODS = ["-m", "soak or not soak", "tests/trainer/algorithms"]
+"""Arguments of pytest for the mathematics of every method; ``proofs`` trains with each of them."""
 TESTS: dict[str, tuple[list[str], dict[str, str]]] = {
     "tests": (["-m", "soak", "--ignore=tests/envs/web"], {}),
     "web": (
@@ -100,6 +104,10 @@ def main() -> int:
             passed &= not row["misses"]
             report(f"quickstart, seed {seed}: {row.get('success_after')}, misses {row['misses'] or 'nothing'}", began)
         summary["quickstart"] = rows
+    if "methods" in chosen.parts:
+        summary["methods"] = ended = run_tests(METHODS)
+        passed &= ended == 0
+        report(f"methods: pytest ended with {ended}", began)
     if "proofs" in chosen.parts:
         problems = {}
         for name in chosen.methods:
@@ -140,15 +148,19 @@ def main() -> int:
         report(f"{len(chosen.families)} families of models, {len(differing)} problems", began)
     if "tests" in chosen.parts:
         for name, (chosen_tests, settings) in TESTS.items():
-            tests = [sys.executable, "-m", "pytest", "--timeout=0", "-q", *chosen_tests]
-            environment = {**os.environ, **settings}
-            done = subprocess.run(tests, cwd=ROOT, stdout=sys.stderr, env=environment, check=False)
-            summary[name] = done.returncode
-            passed &= done.returncode == 0
-            report(f"{name}: pytest ended with {done.returncode}", began)
+            summary[name] = ended = run_tests(chosen_tests, settings)
+            passed &= ended == 0
+            report(f"{name}: pytest ended with {ended}", began)
     summary |= {"ok": passed, "wall_s": round(time.monotonic() - began, 1)}
     print(json.dumps(summary))
     return 0 if passed else 1
+
+
+def run_tests(chosen: Sequence[str], settings: Mapping[str, str] = MappingProxyType({})) -> int:
+    """Run chosen tests, with variables of their environment, and return the exit code of pytest."""
+    tests = [sys.executable, "-m", "pytest", "--timeout=0", "-q", *chosen]
+    environment = {**os.environ, **settings}
+    return subprocess.run(tests, cwd=ROOT, stdout=sys.stderr, env=environment, check=False).returncode
 
 
 def arguments() -> argparse.Namespace:
