@@ -28,7 +28,7 @@ def test_a_machine_without_docker_is_refused(monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.docker
 def test_an_engine_without_the_image_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("turnwise.sandbox.backends.registry.image_reference", lambda name: f"turnwise/{name}:no")
+    monkeypatch.setattr("turnwise.sandbox.backends.docker.image_reference", lambda name: f"turnwise/{name}:no")
     (reason,) = missing_images(["turnwise/TinyDesktop-v0"], sandbox_settings(), here=True)
     assert "Docker lacks the image desktop: run `turnwise sandbox build desktop`" in reason
 

@@ -55,21 +55,6 @@ def test_no_timer_of_an_environment_ends_the_program_that_calls_turnwise() -> No
     assert ended(program + after).returncode == -signal.SIGALRM
 
 
-def test_a_child_that_is_interrupted_while_it_is_forked_ends() -> None:
-    program = """
-import os, signal, time
-os.register_at_fork(after_in_child=lambda: os.kill(os.getpid(), signal.SIGINT))
-from turnwise.process import children
-children.isolate_signals()
-if (child := os.fork()) == 0:
-    time.sleep(20)
-    os._exit(9)
-print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-"""
-    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
-    assert ran.stdout == "1\n", ran.stderr
-
-
 @pytest.mark.parametrize(
     ("set_up", "number"),
     [
