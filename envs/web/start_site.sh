@@ -3,6 +3,7 @@
 # with 2 once the command has ended, and with 1 after a timeout, each with the output of the command.
 # Bash connects by itself, which costs less than another program.
 cd "$1/files" || exit 1
+# shellcheck disable=SC2016 # the inner shells expand them
 setsid sh -c 'echo $$ > ../pid; exec sh -c "$1"' sh "$2" </dev/null >../log 2>&1 &
 status=1
 while [ $SECONDS -lt 15 ]; do
