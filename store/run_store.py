@@ -41,7 +41,7 @@ class RecentGroups:
         self._size = 0
 
     def add(self, group: Group, *, texts: bool) -> None:
-        """Keep a group in place of an earlier one of its id; ``texts`` says whether it has its observation texts."""
+        """Keep a group in place of an earlier one of its id; ``texts`` is whether it has its observation texts."""
         self._remove(group.id)
         size = _size(group)
         self._groups[group.id] = group, texts, size

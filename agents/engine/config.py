@@ -120,7 +120,7 @@ def refuse_unservable(model: Any, engine: EngineConfig, max_model_len: int) -> N
         max_model_len: prompt and completion together, in tokens.
 
     Raises:
-        ModelNotServable: they cannot; the message says why.
+        ModelNotServable: they cannot; the message has the reason.
     """
     if reason := _on_any_device(model, max_model_len) or ("" if engine.tensor_parallel_size else _on_a_cpu(model)):
         raise ModelNotServable(f"`model.path`: vLLM cannot serve this model ({model.model_type}): {reason}")

@@ -136,7 +136,7 @@ class Component(BaseModel):
         known = {name.removeprefix("_") for name in self.remembered}
         if unknown := sorted(state.keys() - known):
             raise TurnwiseError(
-                f"the {self.slot} component `{component_name(type(self))}` cannot restore its state: it does not know "
+                f"the {self.slot} component `{component_name(type(self))}` cannot restore its state: it has no "
                 f"{', '.join(f'`{key}`' for key in unknown)}, because another version of it wrote the state. Continue "
                 "with that version, or start a run of another name"
             )
