@@ -1,4 +1,4 @@
-"""``turnwise replay``: execute stored actions again and compare the results with the stored ones."""
+"""``turnwise trajectories replay``: execute stored actions again and compare the results with the stored ones."""
 
 import asyncio
 import os
@@ -45,7 +45,7 @@ def replay(
     """
     ids = trajectories or []
     if not ids and run is None:
-        raise NothingToReplay("name trajectories by their ids, or a run: turnwise replay --run NAME")
+        raise NothingToReplay("name trajectories by their ids, or a run: turnwise trajectories replay --run NAME")
     choose_sandboxes(sandbox)
     with open_store(store) as database:
         if run is not None:

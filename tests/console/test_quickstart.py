@@ -118,7 +118,7 @@ def ended(database: Database) -> list[str]:
 
 def test_fifty_random_trajectories_of_it_replay(url: str, database: Database) -> None:
     chosen = Random(0).sample(ended(database), 50)
-    reports = json.loads(turnwise("replay", *chosen, "--json", "--store", url, status=None))
+    reports = json.loads(turnwise("trajectories", "replay", *chosen, "--json", "--store", url, status=None))
     assert len(reports) == 50
     assert [report for report in reports if not report["matches"]] == []
 
@@ -138,7 +138,7 @@ def test_an_altered_observation_is_found_and_its_step_named(url: str, database: 
     trajectory = next(one for one in ended(database) if lengths.get(one, 0) >= 3)
     kept = set_observation(database, trajectory, "altered")
     try:
-        out = turnwise("replay", trajectory, "--store", url, status=1)
+        out = turnwise("trajectories", "replay", trajectory, "--store", url, status=1)
         assert "step 2" in out
     finally:
         set_observation(database, trajectory, kept)

@@ -32,7 +32,7 @@ def test_every_command_that_runs_an_environment_prints_json_alone(turnwise: Turn
     run = only_json(ran)["run"]
     ids = turnwise("trajectories", "list", "--run", run, "--ids").out.split()
     assert len(ids) == 2
-    assert len(only_json(turnwise("replay", *ids, "--json"))) == 2
+    assert len(only_json(turnwise("trajectories", "replay", *ids, "--json"))) == 2
     branched = only_json(turnwise("trajectories", "branch", ids[0], "--at", "1", "--policy", "random", "--json"))
     assert len(branched["episodes"]) == 1
     assert only_json(turnwise("envs", "check", PRINTS, "--json"))["ok"]

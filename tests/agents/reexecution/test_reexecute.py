@@ -24,7 +24,7 @@ def open_files(folder: Path) -> list[str]:
 
 
 def replay(store_url: str, trajectory: str) -> Report:
-    """Re-execute a trajectory as `turnwise replay` does."""
+    """Re-execute a trajectory as `turnwise trajectories replay` does."""
     with open_store(store_url) as database:
         return asyncio.run(reexecute(database, trajectory))
 

@@ -34,7 +34,7 @@ def test_a_whole_run_re_executes(tmp_path: Path, example: str) -> None:
     settings = ["--set", f"max_steps={UPDATES}", "--set", "evaluation.tasks=8"]
     turnwise(store, "train", str(ROOT / "examples" / f"{example}.toml"), *settings)
     (run,) = json.loads(turnwise(store, "runs", "list", "--json"))
-    replay = ["replay", "--run", run["id"], "--all", "--parallel", str(PARALLEL), "--json"]
+    replay = ["trajectories", "replay", "--run", run["id"], "--all", "--parallel", str(PARALLEL), "--json"]
     reports = json.loads(turnwise(store, *replay))
     assert len(reports) >= 8 * UPDATES
     assert [one for one in reports if not one["matches"]] == []

@@ -58,14 +58,14 @@ def test_branches_repeat_the_prefix_and_play_on(turnwise: Turnwise, store: str) 
     assert "continues" not in after.extras
     shown = turnwise("trajectories", "show", after.id, "--store", store).out
     assert f"branch              of {parent}, from step 2\n" in shown
-    assert turnwise("replay", "--run", result["run"], "--store", store).out.endswith("2 of 2 match\n")
+    assert turnwise("trajectories", "replay", "--run", result["run"], "--store", store).out.endswith("2 of 2 match\n")
 
 
 def test_replay_finds_a_branch_whose_prefix_is_not_its_parents(turnwise: Turnwise, store: str) -> None:
     parent = played(turnwise, store)
     (episode,) = branched(turnwise, store, parent, "--at", "1")["episodes"]
     alter(store, "UPDATE trajectory SET branched_at = 99 WHERE branched_at IS NOT NULL")
-    ended = turnwise("replay", episode["trajectory"], "--store", store)
+    ended = turnwise("trajectories", "replay", episode["trajectory"], "--store", store)
     assert ended.code == 1
     assert parent in ended.out
 

@@ -225,8 +225,8 @@ def test_a_wrong_name_is_reported_and_exits_2(
         (["trajectories", "list", "--run", "demmo"], "demo"),
         (["trajectories", "list", "--after", "t1x"], "t1"),
         (["trajectories", "show", "t1.1"], "t1"),
-        (["replay", "t0.1"], "t0"),
-        (["replay", "--run", "dem"], "demo"),
+        (["trajectories", "replay", "t0.1"], "t0"),
+        (["trajectories", "replay", "--run", "dem"], "demo"),
     ],
 )
 def test_an_unknown_id_names_the_nearest(turnwise: Turnwise, store: str, arguments: list[str], near: str) -> None:
@@ -257,7 +257,7 @@ def test_a_missing_store_is_reported_with_a_remedy(turnwise: Turnwise, tmp_path:
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("command", [["runs", "list"], ["db", "current"], ["replay", "t0"]])
+@pytest.mark.parametrize("command", [["runs", "list"], ["db", "current"], ["trajectories", "replay", "t0"]])
 def test_a_missing_store_is_named_with_its_absolute_path(
     turnwise: Turnwise, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]
 ) -> None:

@@ -75,7 +75,7 @@ def test_a_collection_prunes_by_the_policy(turnwise: Turnwise, trained: str) -> 
     refused = turnwise("trajectories", "show", "g1-0", "--store", trained)
     assert refused.code == 2
     assert "retention removed content of trajectory g1-0" in refused.err
-    refused = turnwise("replay", "g1-0", "--store", trained)
+    refused = turnwise("trajectories", "replay", "g1-0", "--store", trained)
     assert refused.code in (1, 2)
     assert "retention removed" in refused.out + refused.err
     assert turnwise("db", "check", "--content", "--store", trained).code == 0

@@ -1,4 +1,4 @@
-"""``turnwise eval`` and ``turnwise replay``: episodes are stored, and a failed world is reported, never scored."""
+"""``turnwise eval`` and ``trajectories replay``: episodes are stored, and a failed world is reported, never scored."""
 
 import json
 import re
@@ -33,7 +33,7 @@ def test_random_oracle_and_replay(turnwise: Turnwise, store: str) -> None:
     oracle = json.loads(turnwise("eval", "--policy", "oracle", *common).out)
     assert random["success"] <= 0.3
     assert oracle["success"] == 1.0
-    ended = turnwise("replay", "--run", random["run"], "--sample", "25", "--store", store)
+    ended = turnwise("trajectories", "replay", "--run", random["run"], "--sample", "25", "--store", store)
     assert ended.code == 0
     assert "25 of 25 match" in ended.out
 
@@ -58,7 +58,9 @@ def test_many_trajectories_are_replayed_on_one_open_store(turnwise: Turnwise, st
 
     event.listen(Pool, "connect", count)
     try:
-        assert turnwise("replay", "--run", run, "--sample", "5", "--store", store).out.endswith("5 of 5 match\n")
+        assert turnwise("trajectories", "replay", "--run", run, "--sample", "5", "--store", store).out.endswith(
+            "5 of 5 match\n"
+        )
     finally:
         event.remove(Pool, "connect", count)
     assert len(connections) == 1
@@ -75,10 +77,10 @@ def test_an_altered_observation_is_found_and_its_step_named(turnwise: Turnwise, 
         )
         assert changed.rowcount == 1
     connection.close()
-    ended = turnwise("replay", trajectory, "--store", store)
+    ended = turnwise("trajectories", "replay", trajectory, "--store", store)
     assert ended.code == 1
     assert "step 1" in ended.out
-    (report,) = json.loads(turnwise("replay", trajectory, "--json", "--store", store).out)
+    (report,) = json.loads(turnwise("trajectories", "replay", trajectory, "--json", "--store", store).out)
     assert (report["id"], report["matches"]) == (trajectory, False)
     assert "trajectory" not in report
 
@@ -171,14 +173,14 @@ def test_runs_show_counts_evaluation_episodes_without_training(turnwise: Turnwis
 def test_an_episode_that_never_began_does_not_match(turnwise: Turnwise, store: str) -> None:
     played = ["--env", BROKEN, "--tasks", "4", "--json", "--store", store]
     none = json.loads(turnwise("eval", "--option", "fault=reset", *played).out)["run"]
-    ended = turnwise("replay", "--run", none, "--store", store)
+    ended = turnwise("trajectories", "replay", "--run", none, "--store", store)
     assert ended.code == 2
     assert f"run {none} has nothing to replay" in ended.err
     half = json.loads(turnwise("eval", "--option", "fault=odd", *played).out)["run"]
-    ended = turnwise("replay", "--run", half, "--store", store)
+    ended = turnwise("trajectories", "replay", "--run", half, "--store", store)
     assert (ended.code, ended.out.splitlines()[-1]) == (0, "2 of 2 match")
     failed = turnwise("trajectories", "list", "--run", half, "--status", "env_error", "--ids", "--store", store).out
-    ended = turnwise("replay", *failed.split()[:2], "--run", half, "--store", store)
+    ended = turnwise("trajectories", "replay", *failed.split()[:2], "--run", half, "--store", store)
     assert ended.code == 1
     assert ended.out.count("nothing to re-execute: the episode ended as env_error before its first step") == 2
     assert "2 of 4 match" in ended.out

@@ -42,7 +42,7 @@ def test_episodes_of_an_oracle_are_experts_in_an_empty_store(
         assert trained.metrics["replay_buffer/demonstrations"] == 3
 
     on_stage(away, scenario)
-    replayed = turnwise("replay", "--run", "shared", "--store", f"{away}/turnwise.db")
+    replayed = turnwise("trajectories", "replay", "--run", "shared", "--store", f"{away}/turnwise.db")
     assert replayed.out.splitlines()[-1] == "3 of 3 match"
 
 

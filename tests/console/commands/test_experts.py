@@ -22,7 +22,9 @@ def test_recorded_experts_are_played(turnwise: Turnwise, tmp_path: Path) -> None
     assert (oracle["tasks"], oracle["success"], oracle["reward"]) == (4, 1.0, oracle["turns"])
     random = json.loads(turnwise("eval", "--policy", "random", *options).out)
     assert random["success"] < 1
-    assert turnwise("replay", "--run", random["run"], "--all", "--store", store).out.endswith("4 of 4 match\n")
+    assert turnwise("trajectories", "replay", "--run", random["run"], "--all", "--store", store).out.endswith(
+        "4 of 4 match\n"
+    )
 
 
 def test_a_run_without_experts_is_refused(turnwise: Turnwise, store: str, tmp_path: Path) -> None:

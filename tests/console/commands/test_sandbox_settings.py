@@ -8,7 +8,12 @@ from ..conftest import ENV, Turnwise
 
 @pytest.mark.parametrize(
     "command",
-    [("envs", "check", ENV), ("eval", "--env", ENV), ("replay", "id"), ("trajectories", "branch", "id", "--at", "1")],
+    [
+        ("envs", "check", ENV),
+        ("eval", "--env", ENV),
+        ("trajectories", "replay", "id"),
+        ("trajectories", "branch", "id", "--at", "1"),
+    ],
 )
 def test_sandbox_settings_of_a_command_are_checked(turnwise: Turnwise, command: tuple[str, ...]) -> None:
     wrong = turnwise(*command, "--sandbox", "per_node=3")
