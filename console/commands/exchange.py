@@ -1,4 +1,4 @@
-"""``turnwise export`` and ``turnwise import``: trajectories as files that other programs read and write."""
+"""``turnwise trajectories export`` and ``import``: trajectories as files that other programs read and write."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -105,8 +105,9 @@ def import_trajectories(
         list[Path],
         typer.Argument(metavar="PATH", help="Files of `export` (.parquet), or ATIF: .json, .jsonl, a folder."),
     ],
-    run: Annotated[
-        str | None, typer.Option(help="Name of the run that holds them. Default: import- and the hash of the files.")
+    name: Annotated[
+        str | None,
+        typer.Option("--name", help="Name of the run that holds them. Default: import- and the hash of the files."),
     ] = None,
     env: Annotated[
         str | None, typer.Option("--env", metavar="ID", help="The environment of ATIF documents that name none.")
@@ -128,14 +129,14 @@ def import_trajectories(
     from ...store.exchange.importing import import_episodes
 
     options = read_options(option)
-    if run is not None and not RUN_NAME.fullmatch(run):
-        raise CannotExchange(f"`--run {run}`: a run's name has at most 80 letters, digits, `.`, `_` and `-`")
+    if name is not None and not RUN_NAME.fullmatch(name):
+        raise CannotExchange(f"`--name {name}`: a run's name has at most 80 letters, digits, `.`, `_` and `-`")
     if options and env is None:
         raise CannotExchange("`--option` belongs to an environment: add `--env ID`")
     files = [file for path in paths for file in _files(path)]
     digest = _digest(files)
     config = {"files": digest, "env": env, "options": options, "seed": seed, "split": split}
-    name = run or f"import-{digest[:12]}"
+    run = name or f"import-{digest[:12]}"
 
     def make_id(task: Task) -> str:
         return task_id(task.env_id, task.env_version, task.seed, task.split, task.options)
@@ -144,7 +145,7 @@ def import_trajectories(
     try:
         done = import_episodes(
             database,
-            name,
+            run,
             _episodes([absolute(path) for path in paths], env, options, seed, split),
             config=config,
             code_version=__version__,

@@ -187,7 +187,7 @@ def _check_layout(path: Path, schema: Any) -> None:
     elif layout:
         reason = f"its layout is `{layout.decode(errors='replace')}`; this turnwise reads `{LAYOUT.decode()}`"
     else:
-        reason = "`turnwise export` did not write it"
+        reason = "`turnwise trajectories export` did not write it"
     raise ExchangeError(f"`{path}` cannot be imported: {reason}")
 
 

@@ -36,7 +36,7 @@ def test_every_command_that_runs_an_environment_prints_json_alone(turnwise: Turn
     branched = only_json(turnwise("trajectories", "branch", ids[0], "--at", "1", "--policy", "random", "--json"))
     assert len(branched["episodes"]) == 1
     assert only_json(turnwise("envs", "check", PRINTS, "--json"))["ok"]
-    exported = turnwise("export", "--out", "out.jsonl", "--format", "messages", "--run", run, "--json")
+    exported = turnwise("trajectories", "export", "--out", "out.jsonl", "--format", "messages", "--run", run, "--json")
     assert exported.code == 0, exported.err
     only_json(exported)
 

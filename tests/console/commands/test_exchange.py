@@ -1,4 +1,4 @@
-"""``turnwise export`` and ``turnwise import``, from an oracle's episodes in one store to an update in another."""
+"""``turnwise trajectories export`` and ``import``, from an oracle's episodes in one store to an update in another."""
 
 import json
 import sys
@@ -26,11 +26,26 @@ def test_episodes_of_an_oracle_are_experts_in_an_empty_store(
     home, away = tmp_path / "home", tmp_path / "away"
     recorded(home)
     files = str(tmp_path / name)
-    shown = turnwise("export", "--source", "expert", "--format", kind, "--out", files, "--store", f"{home}/turnwise.db")
+    shown = turnwise(
+        "trajectories",
+        "export",
+        "--source",
+        "expert",
+        "--format",
+        kind,
+        "--out",
+        files,
+        "--store",
+        f"{home}/turnwise.db",
+    )
     assert shown.code == 0, shown.err
-    given = json.loads(turnwise("import", files, "--run", "shared", "--store", f"{away}/turnwise.db", "--json").out)
+    given = json.loads(
+        turnwise("trajectories", "import", files, "--name", "shared", "--store", f"{away}/turnwise.db", "--json").out
+    )
     assert given == {"run": "shared", "added": 3, "skipped": 0}
-    again = json.loads(turnwise("import", files, "--run", "shared", "--store", f"{away}/turnwise.db", "--json").out)
+    again = json.loads(
+        turnwise("trajectories", "import", files, "--name", "shared", "--store", f"{away}/turnwise.db", "--json").out
+    )
     assert again == {"run": "shared", "added": 0, "skipped": 3}
 
     async def scenario(stage: Stage) -> None:
@@ -50,7 +65,7 @@ def test_a_conversation_begins_with_the_instructions_of_its_environment(
     turnwise: Turnwise, store: str, tmp_path: Path
 ) -> None:
     out = tmp_path / "x.jsonl"
-    shown = turnwise("export", "t0", "--format", "messages", "--out", str(out), "--store", store)
+    shown = turnwise("trajectories", "export", "t0", "--format", "messages", "--out", str(out), "--store", store)
     assert shown.out.splitlines() == [
         f"written       {out}",
         "trajectories  1 (train truncated 1)",
@@ -59,7 +74,17 @@ def test_a_conversation_begins_with_the_instructions_of_its_environment(
     ]
     first = json.loads(out.read_text())["messages"]
     turnwise(
-        "export", "t0", "--format", "messages", "--no-instructions", "--overwrite", "--out", str(out), "--store", store
+        "trajectories",
+        "export",
+        "t0",
+        "--format",
+        "messages",
+        "--no-instructions",
+        "--overwrite",
+        "--out",
+        str(out),
+        "--store",
+        store,
     )
     assert [one["role"] for one in json.loads(out.read_text())["messages"]] == ["user", "assistant"]
     assert first[-2:] == json.loads(out.read_text())["messages"]
@@ -72,11 +97,21 @@ def test_a_document_of_another_program_is_encoded_by_the_given_tokenizer(turnwis
     document["steps"][2].pop("metrics")
     (tmp_path / "a.json").write_text(json.dumps(document))
     url = f"sqlite:///{tmp_path}/turnwise.db"
-    refused = turnwise("import", str(tmp_path / "a.json"), "--store", url)
+    refused = turnwise("trajectories", "import", str(tmp_path / "a.json"), "--store", url)
     assert refused.code == 2
     assert "names no environment of turnwise: add `--env ID`" in refused.err
     done = turnwise(
-        "import", str(tmp_path / "a.json"), "--env", SITE, *OPTIONS, "--tokenizer", str(model), "--store", url, "--json"
+        "trajectories",
+        "import",
+        str(tmp_path / "a.json"),
+        "--env",
+        SITE,
+        *OPTIONS,
+        "--tokenizer",
+        str(model),
+        "--store",
+        url,
+        "--json",
     )
     assert json.loads(done.out)["added"] == 1
     database = open_database(url)
@@ -90,19 +125,28 @@ def test_a_document_of_another_program_is_encoded_by_the_given_tokenizer(turnwis
 
 
 WRONG = [
-    (["export"], "Missing option '--out'"),
-    (["export", "t0", "--run", "demo", "--out", "x"], "by their ids, or select them by filters, but not both"),
-    (["export", "--run", "dem", "--out", "x"], "did you mean 'demo'?"),
-    (["export", "--env", "none/None-v0", "--out", "x"], "no trajectory matches, so nothing was written"),
-    (["export", "t9", "--out", "x"], "no trajectory t9 in the store"),
-    (["import", "none.parquet"], "`none.parquet` does not exist"),
-    (["import", "folder"], "the folder `folder` has no `.json` file"),
-    (["import", "notes.txt"], "`notes.txt` is neither `.parquet`, `.json` nor `.jsonl`"),
-    (["import", "a.json", "--run", "../x"], "a run's name has at most 80 letters"),
-    (["import", "a.json", "--option", "a=1"], "`--option` belongs to an environment: add `--env ID`"),
-    (["import", "a.json", "--env", "none/None-v0"], "none/None-v0"),
-    (["import", "a.json", "--tokenizer", "nowhere"], "`--tokenizer nowhere`: no model folder at nowhere"),
-    (["import", "a.json", "--run", "demo", "--env", ENV], "a run `demo`, which is of kind `train`"),
+    (["trajectories", "export"], "Missing option '--out'"),
+    (
+        ["trajectories", "export", "t0", "--run", "demo", "--out", "x"],
+        "by their ids, or select them by filters, but not both",
+    ),
+    (["trajectories", "export", "--run", "dem", "--out", "x"], "did you mean 'demo'?"),
+    (
+        ["trajectories", "export", "--env", "none/None-v0", "--out", "x"],
+        "no trajectory matches, so nothing was written",
+    ),
+    (["trajectories", "export", "t9", "--out", "x"], "no trajectory t9 in the store"),
+    (["trajectories", "import", "none.parquet"], "`none.parquet` does not exist"),
+    (["trajectories", "import", "folder"], "the folder `folder` has no `.json` file"),
+    (["trajectories", "import", "notes.txt"], "`notes.txt` is neither `.parquet`, `.json` nor `.jsonl`"),
+    (["trajectories", "import", "a.json", "--name", "../x"], "a run's name has at most 80 letters"),
+    (["trajectories", "import", "a.json", "--option", "a=1"], "`--option` belongs to an environment: add `--env ID`"),
+    (["trajectories", "import", "a.json", "--env", "none/None-v0"], "none/None-v0"),
+    (
+        ["trajectories", "import", "a.json", "--tokenizer", "nowhere"],
+        "`--tokenizer nowhere`: no model folder at nowhere",
+    ),
+    (["trajectories", "import", "a.json", "--name", "demo", "--env", ENV], "a run `demo`, which is of kind `train`"),
 ]
 
 
@@ -123,7 +167,7 @@ def test_a_missing_package_names_the_extra(
     turnwise: Turnwise, store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    ended = turnwise("export", "--out", str(tmp_path / "x.parquet"), "--store", store)
+    ended = turnwise("trajectories", "export", "--out", str(tmp_path / "x.parquet"), "--store", store)
     assert (ended.code, ended.err) == (
         2,
         'turnwise: Parquet needs pyarrow, which is not installed: run `pip install "turnwise[exchange]"`\n',

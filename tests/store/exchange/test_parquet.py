@@ -87,7 +87,7 @@ def nulled(table: pa.Table, name: str, member: str = "") -> pa.Table:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (lambda table: table.replace_schema_metadata({}), "`turnwise export` did not write it"),
+        (lambda table: table.replace_schema_metadata({}), "`turnwise trajectories export` did not write it"),
         (lambda table: table.drop_columns(["reward"]), "its layout is `trajectories 1`"),
         (lambda table: table.set_column(5, "status", pa.array(["lost"])), "'lost' is not a valid Status"),
         (lambda table: table.set_column(0, "id", pa.nulls(1, pa.string())), "cannot be read as trajectories"),
