@@ -1,4 +1,4 @@
-"""``turnwise score``: another reward of the stored trajectories of a run, next to the old one."""
+"""``turnwise runs score``: another reward of the stored trajectories of a run, next to the old one."""
 
 import re
 from inspect import isclass
@@ -29,7 +29,7 @@ class InvalidReward(TurnwiseError):
 
 def score(
     run: Annotated[str, typer.Argument(metavar="RUN", help="The run's name.")],
-    name: Annotated[str, typer.Option("--name", help="Name of the reward set.")],
+    rewards: Annotated[str, typer.Option("--rewards", metavar="NAME", help="Name of the reward set.")],
     reward: Annotated[str, typer.Option("--reward", metavar="COMPONENT", help=REWARD)],
     option: Annotated[
         list[str] | None, typer.Option("--option", metavar="KEY=VALUE", help="An option of the reward; repeatable.")
@@ -46,7 +46,7 @@ def score(
     """
     from ...trainer.rollout.rescoring import score_stored
 
-    component = build_reward(name, reward, read_options(option))
+    component = build_reward(rewards, reward, read_options(option))
 
     def show_progress(done: int, total: int) -> None:
         if done % PROGRESS_INTERVAL == 0 and done < total:
@@ -56,7 +56,7 @@ def score(
         report = score_stored(
             database,
             run,
-            name,
+            rewards,
             component,
             max_concurrent_groups=concurrency,
             timeout_s=timeout,
@@ -83,7 +83,7 @@ def build_reward(name: str, reward: str, options: dict[str, Any]) -> "RewardShap
 
     if not re.fullmatch(NAME_PATTERN, name):
         raise InvalidReward(
-            f"--name {name}: use up to 80 letters, digits, `.`, `_` and `-`, and begin with one of the first two"
+            f"--rewards {name}: use up to 80 letters, digits, `.`, `_` and `-`, and begin with one of the first two"
         )
     choice: dict[str, Any] = {"name": reward, **options}
     try:

@@ -65,7 +65,9 @@ def reward_set(conn: Connection, run: str, name: str) -> RewardSet:
     known = {one.name: one for one in reward_sets(conn, run)}
     if name not in known:
         names = f"it has {', '.join(known)}" if known else "it has none"
-        raise NotFound(f"run {run} has no reward set `{name}`; {names}: `turnwise score {run} --name {name}` makes one")
+        raise NotFound(
+            f"run {run} has no reward set `{name}`; {names}: `turnwise runs score {run} --rewards {name}` makes one"
+        )
     return known[name]
 
 
@@ -136,7 +138,7 @@ def _scored(group: Group, stored: Mapping[str, Rewards], chosen: RewardSet | Non
     if chosen is not None and (missing := [one.id for one in finished if one.id not in stored]):
         raise NotFound(
             f"trajectory {missing[0]} has no score in the reward set `{chosen.name}`: "
-            f"run `turnwise score {chosen.run} --name {chosen.name}` with the same reward again"
+            f"run `turnwise runs score {chosen.run} --rewards {chosen.name}` with the same reward again"
         )
     rewards = [stored[one.id].rewards if one.id in stored else [step.reward for step in one.steps] for one in finished]
     kept = [(one, turns) for one, turns in zip(finished, rewards, strict=True) if turns is not None]

@@ -62,7 +62,7 @@ VALUES: dict[str, str] = {
     "number": "1",
     "query": "page",
     "name": "t0",
-    "score name": "again",
+    "rewards": "again",
     "envs new name": "my_envs",
     "reward": "turn_penalty",
 }

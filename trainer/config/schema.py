@@ -131,7 +131,7 @@ class RunConfig(AlgorithmConfig):
         if self.rewards:
             return (
                 "`rewards` shape the episodes of the run itself: with `offline.run`, score the stored episodes with "
-                "`turnwise score`, and set `offline.rewards` to the name of the reward set"
+                "`turnwise runs score`, and set `offline.rewards` to the name of the reward set"
             )
         if not self.replay_buffer.passive:
             return "`replay_buffer` reuses groups of the run itself: remove it, or remove `offline.run`"

@@ -220,7 +220,7 @@ class OfflineConfig(Section):
     """The run whose scored groups are trained on, each once, in the order of their scoring. Without it, the policy
     plays."""
     rewards: str | None = None
-    """A reward set of that run (`turnwise score`), in place of the rewards that the run was trained with."""
+    """A reward set of that run (`turnwise runs score`), in place of the rewards that the run was trained with."""
 
 
 class EvaluationConfig(Section):

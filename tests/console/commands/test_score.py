@@ -1,4 +1,4 @@
-"""``turnwise score``, and the commands that show a reward set."""
+"""``turnwise runs score``, and the commands that show a reward set."""
 
 import json
 
@@ -30,7 +30,9 @@ def closed(store: str) -> str:
 
 
 def test_a_run_is_scored_and_the_set_is_shown(turnwise: Turnwise, closed: str) -> None:
-    done = turnwise("score", "demo", "--name", "go", "--reward", f"{__name__}:says_go", "--json", "--store", closed)
+    done = turnwise(
+        "runs", "score", "demo", "--rewards", "go", "--reward", f"{__name__}:says_go", "--json", "--store", closed
+    )
     report = json.loads(done.out)
     assert (done.code, report["scored"], report["unscored"], report["reward"]) == (1, 1, 1, "checker")
     assert (report["new_mean"], report["agreement"], report["pairs"]) == (1.0, None, 0)
@@ -50,16 +52,17 @@ def test_a_run_is_scored_and_the_set_is_shown(turnwise: Turnwise, closed: str) -
 
 
 def test_the_printed_report_is_inert(turnwise: Turnwise, closed: str) -> None:
-    done = turnwise("score", "demo", "--name", "go", "--reward", f"{__name__}:says_go", "--store", closed)
+    done = turnwise("runs", "score", "demo", "--rewards", "go", "--reward", f"{__name__}:says_go", "--store", closed)
     lines = done.out.splitlines()
     assert "\x1b" not in done.out
     assert not any(line.startswith("status") for line in lines)
     assert "trajectories  2" in lines
     assert (
         turnwise(
+            "runs",
             "score",
             "demo",
-            "--name",
+            "--rewards",
             "short",
             "--reward",
             "turn_penalty",
@@ -75,15 +78,18 @@ def test_the_printed_report_is_inert(turnwise: Turnwise, closed: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("demo", "--name", "x", "--reward", "turn_penalt"), "'turn_penalt' (did you mean 'turn_penalty'?)"),
-        (("demo", "--name", "x", "--reward", "turn_penalty", "--option", "per_turn=-1"), "per_turn: Input should be"),
-        (("demo", "--name", "x", "--reward", "absent_pkg:f"), "`absent_pkg:f` cannot be imported"),
-        (("demo", "--name", "x y", "--reward", "turn_penalty"), "--name x y: use up to 80 letters"),
-        (("dem", "--name", "x", "--reward", "turn_penalty"), "no run dem in the store"),
+        (("demo", "--rewards", "x", "--reward", "turn_penalt"), "'turn_penalt' (did you mean 'turn_penalty'?)"),
+        (
+            ("demo", "--rewards", "x", "--reward", "turn_penalty", "--option", "per_turn=-1"),
+            "per_turn: Input should be",
+        ),
+        (("demo", "--rewards", "x", "--reward", "absent_pkg:f"), "`absent_pkg:f` cannot be imported"),
+        (("demo", "--rewards", "x y", "--reward", "turn_penalty"), "--rewards x y: use up to 80 letters"),
+        (("dem", "--rewards", "x", "--reward", "turn_penalty"), "no run dem in the store"),
     ],
 )
 def test_a_wrong_use_is_explained(turnwise: Turnwise, closed: str, arguments: tuple[str, ...], message: str) -> None:
-    done = turnwise("score", *arguments, "--store", closed)
+    done = turnwise("runs", "score", *arguments, "--store", closed)
     assert (done.code, message in done.err) == (2, True), done.err
 
 

@@ -112,7 +112,9 @@ def test_groups_are_loaded_with_the_rewards_of_a_set(database: Database) -> None
     call(database, "add_rewards", reward_set=number, rewards=[Rewards("g-0", [3.0]), Rewards("g-1", None)])
     with database.read() as conn:
         stored = queries.reward_set(conn, "r", "strict")
-    with pytest.raises(NotFound, match="trajectory g-2 has no score in the reward set `strict`: run `turnwise score r"):
+    with pytest.raises(
+        NotFound, match="trajectory g-2 has no score in the reward set `strict`: run `turnwise runs score r"
+    ):
         queries.load_scored(database, ["g"], rewards=stored)
     call(database, "add_rewards", reward_set=number, rewards=[Rewards("g-2", [4.0])])
     (scored,) = queries.load_scored(database, ["g"], rewards=stored)

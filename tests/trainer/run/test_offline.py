@@ -225,7 +225,7 @@ def test_a_group_without_content_is_left_out(url: str) -> None:
         ({"rollout": {"groups_per_batch": 2, "temperature": 0.5}}, TurnwiseError, "sampled at temperature 1"),
         ({"offline": {"rewards": "lax"}}, ConfigError, r"`offline.rewards` needs `offline.run`"),
         ({"evaluation": {"tasks": 8}}, ConfigError, r"set `evaluation.tasks = 0`"),
-        ({"rewards": [{"name": "turn_penalty"}]}, ConfigError, "`turnwise score`"),
+        ({"rewards": [{"name": "turn_penalty"}]}, ConfigError, "`turnwise runs score`"),
         ({"replay_buffer": {"name": "dots"}}, ConfigError, "remove `offline.run`"),
     ],
 )

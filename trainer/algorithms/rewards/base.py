@@ -15,8 +15,8 @@ class RewardShaper(Component, ABC):
 
     slot: ClassVar[str] = "rewards"
     independent: ClassVar[bool] = False
-    """Whether the score of a trajectory does not depend on the other members of its group. `turnwise score` then passes
-    only the members without a score; otherwise it passes whole groups."""
+    """Whether the score of a trajectory does not depend on the other members of its group. `turnwise runs score` then
+    passes only the members without a score; otherwise it passes whole groups."""
 
     @abstractmethod
     def __call__(self, group: Group, rewards: PerTurn) -> Sequence[Shaped]:
