@@ -231,7 +231,7 @@ class RunningGroup:
             LOG.exception("`decide` of the rollout controller raised")
             raise TurnwiseError(
                 f"`decide` of the rollout controller `{type(self._controller).__name__}` raised "
-                f"{type(error).__name__}: {error}; `turnwise logs` has the traceback"
+                f"{type(error).__name__}: {error}; `turnwise runs logs` has the traceback"
             ) from error
         for decision in decisions:
             self._apply(decision)

@@ -1,4 +1,4 @@
-"""``turnwise lineage``: from an update to the tokens that it trained on, and from a trajectory to its updates."""
+"""``lineage``: from an update of a run to the tokens that it trained on, and from a trajectory to its updates."""
 
 from collections.abc import Sequence
 from dataclasses import fields
@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from ...store.queries.lineage import BatchMember, StoredUpdate, TrajectoryUse
     from ...trainer.run.retraining.stored_batch import TrainedStep
 
-app = typer.Typer(help="From updates to trajectories and tokens, and back.", no_args_is_help=True)
-
-
 NUMBERS = ("use", "tokens", "advantage", "staleness")
 """Columns that describe how an update used a trajectory."""
 
@@ -29,8 +26,7 @@ class NotInBatch(TurnwiseError):
     """The update did not train on the trajectory."""
 
 
-@app.command()
-def update(
+def lineage_of_update(
     run: Annotated[str, typer.Argument(metavar="RUN", help="The run's name.")],
     number: Annotated[
         int, typer.Argument(metavar="UPDATE", min=1, max=MAX_COUNT, help="The number of the update, from 1.")
@@ -65,8 +61,7 @@ def update(
         _print_steps(steps[member.trajectory], tokens=tokens)
 
 
-@app.command()
-def trajectory(
+def lineage_of_trajectory(
     name: Annotated[str, typer.Argument(metavar="ID", help="ID of the trajectory.")],
     store: Store = DEFAULT_STORE,
     as_json: Json = False,
@@ -120,7 +115,7 @@ def _not_in_batch(found: "StoredUpdate", wanted: str) -> NotInBatch:
     hint = f" (did you mean {near[0]!r}?)" if near else ""
     return NotInBatch(
         f"update {found.update} of run {found.run} did not train on trajectory {wanted}{hint}; "
-        f"`turnwise lineage update {found.run} {found.update}` lists the {len(known)} that it trained on"
+        f"`turnwise runs lineage {found.run} {found.update}` lists the {len(known)} that it trained on"
     )
 
 

@@ -1,4 +1,4 @@
-"""``turnwise logs``: the log records of a run's processes, merged by time."""
+"""``turnwise runs logs``: the log records of a run's processes, merged by time."""
 
 import os
 import time

@@ -61,7 +61,7 @@ def test_a_run_that_was_ended_is_refused_with_other_settings_and_resumed(
         assert conn.dialect.name == "postgresql"
     check_members(tmp_path)
     listed_and_replayed(tmp_path, "small")
-    logged = [json.loads(line) for line in command(tmp_path, "logs", "small", "--json").stdout.splitlines()]
+    logged = [json.loads(line) for line in command(tmp_path, "runs", "logs", "small", "--json").stdout.splitlines()]
     assert {"driver", "engine", "worker", "store"} <= {record["process"] for record in logged}
 
 

@@ -107,7 +107,7 @@ def test_characters_that_the_encoding_lacks_are_replaced(encoding: str, shown: s
     found = forked("trajectories", "search", "日本 😀 é", encoding=encoding)
     assert (found.code, found.err) == (0, "")
     assert f"no turn matches query '{shown}'" in found.out
-    assert forked("lineage", "trajectory", "日本 😀 é", encoding=encoding).code == 2
+    assert forked("trajectories", "lineage", "日本 😀 é", encoding=encoding).code == 2
 
 
 def test_a_command_never_gets_the_descriptor_of_a_closed_stream(forked: Forked, store: str) -> None:

@@ -108,7 +108,7 @@ class Component(BaseModel):
             LOG.exception("`%s` of the component `%s` raised", method, component_name(type(self)))
             raise TurnwiseError(
                 f"`{method}` of the {self.slot} component `{component_name(type(self))}` raised "
-                f"{type(error).__name__}: {error}; `turnwise logs` has the traceback"
+                f"{type(error).__name__}: {error}; `turnwise runs logs` has the traceback"
             ) from error
 
     def observe(self, scored: ScoredGroup) -> None:

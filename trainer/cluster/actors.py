@@ -192,8 +192,8 @@ class Cluster:
         except TimeoutError:
             late = ", ".join(name for name, one in starting.items() if one.cancelled())
             raise TurnwiseError(
-                f"{late} did not start within {timeout_s:.4g} s: `turnwise logs RUN` prints what they logged; one that "
-                "logged nothing waits for its place in the Ray cluster (`ray status`)"
+                f"{late} did not start within {timeout_s:.4g} s: `turnwise runs logs RUN` prints what they logged; one "
+                "that logged nothing waits for its place in the Ray cluster (`ray status`)"
             ) from None
         except ray.exceptions.RayError as error:
             raise start_error("an engine or the store's writer", error) from error

@@ -211,9 +211,9 @@ def start_error(what: str, error: Exception) -> TurnwiseError:
         return cause
     reason = reason_of_loss(error)
     if getattr(error, "actor_init_failed", False):  # it raised, and would again
-        return TurnwiseError(f"{what} could not start: {reason}; `turnwise logs RUN` shows where")
+        return TurnwiseError(f"{what} could not start: {reason}; `turnwise runs logs RUN` shows where")
     return TurnwiseError(
-        f"{what} could not start: {reason}; `turnwise logs RUN` may show why; run the same command again"
+        f"{what} could not start: {reason}; `turnwise runs logs RUN` may show why; run the same command again"
     )
 
 

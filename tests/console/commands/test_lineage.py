@@ -1,4 +1,4 @@
-"""``turnwise lineage`` and ``turnwise runs retrain`` on a past run of a tiny model in a real store."""
+"""``runs lineage``, ``trajectories lineage`` and ``runs retrain`` on a past run of a tiny model in a real store."""
 
 import json
 import shutil
@@ -28,7 +28,7 @@ def read(turnwise: Turnwise, trained: str, *arguments: str) -> Any:
 
 
 def test_an_update_names_its_batch_down_to_the_tokens(turnwise: Turnwise, trained: str) -> None:
-    found = read(turnwise, trained, "lineage", "update", "r", "2", "--tokens")
+    found = read(turnwise, trained, "runs", "lineage", "r", "2", "--tokens")
     assert (found["version"], found["parent"], len(found["weights_hash"])) == (2, 1, 64)
     assert [group["id"] for group in found["groups"]] == ["g2", "g3"]
     assert all(group["fresh"] for group in found["groups"])
@@ -52,40 +52,41 @@ def test_an_update_names_its_batch_down_to_the_tokens(turnwise: Turnwise, traine
 
 
 def test_one_trajectory_of_an_update_is_printed_turn_by_turn(turnwise: Turnwise, trained: str) -> None:
-    out = turnwise("lineage", "update", "r", "1", "--trajectory", "g0-1", "--store", trained).out
+    out = turnwise("runs", "lineage", "r", "1", "--trajectory", "g0-1", "--store", trained).out
     assert f"groups         {GROUPS}\n" in out
     assert out.count("  > click ") == TURNS
     assert out.count("sampled logprob -") == TURNS
     assert "g0-0" not in out
-    whole = turnwise("lineage", "update", "r", "1", "--store", trained).out
+    whole = turnwise("runs", "lineage", "r", "1", "--store", trained).out
     assert "g0-0" in whole
     assert "  > click " not in whole
-    assert "proximal_logprob" in turnwise("lineage", "update", "r", "1", "--tokens", "--store", trained).out
+    assert "proximal_logprob" in turnwise("runs", "lineage", "r", "1", "--tokens", "--store", trained).out
 
 
 def test_a_trajectory_names_the_updates_it_went_into(turnwise: Turnwise, trained: str) -> None:
-    found = read(turnwise, trained, "lineage", "trajectory", "g3-2")
+    found = read(turnwise, trained, "trajectories", "lineage", "g3-2")
     (use,) = found["updates"]
     assert (use["run"], use["update"], use["version"], use["fresh"], use["abandoned"]) == ("r", 2, 2, True, False)
     assert (found["group_state"], found["versions"]) == ("consumed", {"1": 1})
-    out = turnwise("lineage", "trajectory", "g3-2", "--store", trained).out
+    out = turnwise("trajectories", "lineage", "g3-2", "--store", trained).out
     assert "version 1 (update 1)" in out
 
 
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        (("update", "rr", "1"), "no run rr in the store (did you mean 'r'?)"),
-        (("update", "r", "3"), "run r has no update 3 (did you mean 2?); it has updates 1 to 2"),
-        (("update", "r", "0"), "should be greater than or equal to 1"),
-        (("update", "r", "2", "--trajectory", "g2-9"), "did not train on trajectory g2-9 (did you mean 'g2-"),
-        (("trajectory", "g2-9"), "no trajectory g2-9 in the store (did you mean 'g2-"),
+        (("runs", "rr", "1"), "no run rr in the store (did you mean 'r'?)"),
+        (("runs", "r", "3"), "run r has no update 3 (did you mean 2?); it has updates 1 to 2"),
+        (("runs", "r", "0"), "should be greater than or equal to 1"),
+        (("runs", "r", "2", "--trajectory", "g2-9"), "did not train on trajectory g2-9 (did you mean 'g2-"),
+        (("trajectories", "g2-9"), "no trajectory g2-9 in the store (did you mean 'g2-"),
     ],
 )
 def test_an_unknown_id_names_the_nearest_one(
     turnwise: Turnwise, trained: str, arguments: tuple[str, ...], error: str
 ) -> None:
-    ended = turnwise("lineage", *arguments, "--store", trained)
+    group, *others = arguments
+    ended = turnwise(group, "lineage", *others, "--store", trained)
     assert ended.code == 2
     assert error in ended.err
 
@@ -96,7 +97,7 @@ def test_a_run_is_trained_again_from_its_store(turnwise: Turnwise, trained: str)
     assert out.out.endswith("2 of 2 updates are equal, bit for bit, from update 1 on\n")
     found = read(turnwise, trained, "runs", "retrain", "r", "--last", "1")
     assert (found["equal"], found["total"], found["first_difference"]) == (1, 1, None)
-    stored = read(turnwise, trained, "lineage", "update", "r", "1")
+    stored = read(turnwise, trained, "runs", "lineage", "r", "1")
     assert found["weights_hash"] == stored["weights_hash"]
 
 

@@ -1,4 +1,4 @@
-"""``turnwise logs`` merges the files of a run's processes by time and prints them inert."""
+"""``turnwise runs logs`` merges the files of a run's processes by time and prints them inert."""
 
 import json
 from pathlib import Path
@@ -35,7 +35,7 @@ def messages(out: str) -> list[str]:
 
 @pytest.mark.usefixtures("folder")
 def test_records_of_all_processes_are_sorted_by_time(turnwise: Turnwise, store: str) -> None:
-    done = turnwise("logs", "demo", "--store", store, "--json")
+    done = turnwise("runs", "logs", "demo", "--store", store, "--json")
     assert done.code == 0
     assert messages(done.out)[:3] == ["begin", "loaded", "slow"]
 
@@ -43,7 +43,7 @@ def test_records_of_all_processes_are_sorted_by_time(turnwise: Turnwise, store: 
 @pytest.mark.usefixtures("folder")
 def test_level_process_and_limit_choose(turnwise: Turnwise, store: str) -> None:
     def chosen(*options: str) -> list[str]:
-        return messages(turnwise("logs", "demo", "--store", store, "--json", *options).out)
+        return messages(turnwise("runs", "logs", "demo", "--store", store, "--json", *options).out)
 
     assert len(chosen("--level", "warning")) == 2
     assert chosen("--process", "engine") == ["loaded", "slow"]
@@ -52,7 +52,7 @@ def test_level_process_and_limit_choose(turnwise: Turnwise, store: str) -> None:
 
 @pytest.mark.usefixtures("folder")
 def test_text_of_a_page_moves_no_cursor(turnwise: Turnwise, store: str) -> None:
-    out = turnwise("logs", "demo", "--store", store).out
+    out = turnwise("runs", "logs", "demo", "--store", store).out
     assert "\x1b" not in out
     assert "\x07" not in out
     assert "the page wrote" in out
@@ -60,7 +60,7 @@ def test_text_of_a_page_moves_no_cursor(turnwise: Turnwise, store: str) -> None:
 
 
 def test_files_are_listed(turnwise: Turnwise, store: str, folder: Path) -> None:
-    out = turnwise("logs", "demo", "--store", store, "--files").out
+    out = turnwise("runs", "logs", "demo", "--store", store, "--files").out
     assert set(out.split()) == {str(path) for path in folder.iterdir()}
 
 
@@ -76,10 +76,10 @@ def test_a_rotated_file_that_reuses_an_inode_is_read_from_its_beginning(tmp_path
 
 
 def test_a_run_without_logs_and_an_unknown_run_are_named(turnwise: Turnwise, store: str) -> None:
-    none = turnwise("logs", "demo", "--store", store)
+    none = turnwise("runs", "logs", "demo", "--store", store)
     assert none.code == 2
     assert "has no log files" in none.err
-    unknown = turnwise("logs", "dem", "--store", store)
+    unknown = turnwise("runs", "logs", "dem", "--store", store)
     assert unknown.code == 2
     assert "demo" in unknown.err
 
@@ -90,6 +90,6 @@ def test_the_logs_of_an_evaluation_are_refused_with_the_reason(turnwise: Turnwis
         operations.create_run(tx, run="eval-1", config={}, config_hash="e", kind="eval", code_version="c")
     database.close()
     for options in ([], ["--follow"]):
-        refused = turnwise("logs", "eval-1", *options, "--store", store)
+        refused = turnwise("runs", "logs", "eval-1", *options, "--store", store)
         assert (refused.code, refused.out) == (2, "")
         assert "`eval-1` is an evaluation, and evaluations keep no log files" in refused.err

@@ -131,7 +131,7 @@ def test_the_whole_reason_of_a_worker_that_raises_while_it_starts_is_shown(ray: 
     async def scenario() -> list[str]:
         return await asyncio.gather(*map(reason, REASONS))
 
-    shown = "a rollout worker could not start: {}; `turnwise logs RUN` shows where"
+    shown = "a rollout worker could not start: {}; `turnwise runs logs RUN` shows where"
     assert asyncio.run(scenario()) == [shown.format(one) for one in REASONS.values()]
 
 
