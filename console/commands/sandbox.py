@@ -20,7 +20,7 @@ T = TypeVar("T")
 BackendName = Annotated[str, typer.Option("--backend", help="docker, local, or a registered backend.")]
 Options = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="An option of the backend, such as runtime=runsc. Repeatable."),
+    typer.Option("--option", metavar="KEY=VALUE", help="An option of the backend, such as runtime=runsc; repeatable."),
 ]
 
 
@@ -88,8 +88,8 @@ def reap(
 
 
 @app.command()
-def doctor(as_json: Json = False) -> None:
-    """Show the prerequisites of each backend on this machine; exit 1 if no backend is available."""
+def backends(as_json: Json = False) -> None:
+    """List the backends with their prerequisites on this machine; exit 1 if no backend is available."""
     from ...sandbox.backends.registry import all_prerequisites
 
     parts = all_prerequisites()
@@ -154,7 +154,7 @@ def _with_backend(
     for option in options or []:
         key, equals, value = option.partition("=")
         if not equals:
-            raise typer.BadParameter(f"{option} is not KEY=VALUE", param_hint="--set")
+            raise typer.BadParameter(f"{option} is not KEY=VALUE", param_hint="--option")
         chosen[key] = value
 
     async def whole() -> T:

@@ -61,8 +61,8 @@ def test_list_and_reap_distinguish_dead_from_live_owners(sandbox: Sandbox) -> No
         client.close()
 
 
-def test_doctor_names_every_dependency_and_its_remedy(sandbox: Sandbox) -> None:
-    done = sandbox("doctor", "--json")
+def test_the_list_of_backends_names_every_dependency_and_its_remedy(sandbox: Sandbox) -> None:
+    done = sandbox("backends", "--json")
     parts = {(part["backend"], part["name"]): part for part in json.loads(done.out)}
     assert done.code == 0
     assert all(parts["docker", name]["found"] for name in ("SDK", "engine", "runtimes", "image code"))
@@ -82,8 +82,11 @@ def test_an_image_that_is_up_to_date_is_not_built_again(sandbox: Sandbox) -> Non
     [
         (["check", "--backend", "podman"], "no sandbox backend is called `podman` (known: docker, local)"),
         (["check", "--backend", "dokcer"], "(did you mean 'docker'?)"),
-        (["check", "--set", "runtimes=runsc"], "option `runtimes` of the sandbox backend `docker`"),
-        (["check", "--backend", "local", "--set", "runtime=runsc"], "option `runtime` of the sandbox backend `local`"),
+        (["check", "--option", "runtimes=runsc"], "option `runtimes` of the sandbox backend `docker`"),
+        (
+            ["check", "--backend", "local", "--option", "runtime=runsc"],
+            "option `runtime` of the sandbox backend `local`",
+        ),
         (["build", "--backend", "local"], "the local backend has no images"),
         (["build", "gui"], "unknown image 'gui'; the images are code, web, desktop"),
     ],
@@ -104,8 +107,8 @@ def test_without_an_engine_one_line_names_the_remedy(sandbox: Sandbox, command: 
     assert done.err.count("\n") == 1
 
 
-def test_without_an_engine_doctor_names_the_remaining_features(sandbox: Sandbox) -> None:
-    done = sandbox("doctor", "--json", DOCKER_HOST="unix:///nowhere/docker.sock")
+def test_without_an_engine_the_list_of_backends_names_the_remaining_features(sandbox: Sandbox) -> None:
+    done = sandbox("backends", "--json", DOCKER_HOST="unix:///nowhere/docker.sock")
     parts = {(part["backend"], part["name"]): part for part in json.loads(done.out)}
     assert done.code == 0
     assert not parts["docker", "engine"]["found"]
