@@ -16,6 +16,7 @@ enables. The contract:
   * ``patch``: the action that the environment applied instead of the agent's: the history of the agent's later turns
     shows it in place of its own;
   * ``extras``: JSON values for the record, merged over the episode, such as the image of a sandbox.
+* ``step`` receives the answer without the thoughts (``runner.thoughts``).
 * Malformed text from an agent is an outcome (an observation), never an exception.
 """
 

@@ -18,6 +18,7 @@ from ...records import SPLITS
 from ..base import ABOUT_ACTIONS, Adapted, TurnEnv, checked_actions, overrides, provides_oracle
 from ..errors import EnvError, EnvTimeout, NotTrainable
 from ..runner.step_result import StepResult
+from ..runner.thoughts import without_thoughts
 from .isolation import episodes_apart, own_random_stream, process_kept
 from .other_process import same_in_another_process
 from .subject import (
@@ -227,7 +228,7 @@ async def info_contract(subject: Subject) -> str:
                 action = rng.choice(checked_actions(env))[0]
             except NotImplementedError:
                 action = str(env.action_space.sample())
-            _, _, terminated, truncated, info = env.step(action)
+            _, _, terminated, truncated, info = env.step(without_thoughts(action))
             lacking |= {"action_valid", "state_key"} - set(info)
             if terminated or truncated:
                 has_verdict = int(info.get("success") is not None)
@@ -271,7 +272,8 @@ async def wrappers_declared(subject: Subject) -> str:
         core.step = step  # type: ignore[method-assign]
         try:
             env.reset(seed=0, options={"split": "train"})
-            sent = checked_actions(env)[0][0] if "valid_actions" in inside else str(env.action_space.sample())
+            drawn = checked_actions(env)[0][0] if "valid_actions" in inside else str(env.action_space.sample())
+            sent = without_thoughts(drawn)
             env.step(sent)
         finally:
             core.step = original  # type: ignore[method-assign]

@@ -13,6 +13,7 @@ from ..errors import wrap_error
 from ..runner.call_thread import environment_code
 from ..runner.observations import instructions, parts, png
 from ..runner.step_result import from_reset, from_step
+from ..runner.thoughts import without_thoughts
 from ..spaces import Png
 
 HELP = (
@@ -99,7 +100,7 @@ def play(
             write(aside)
             continue
         with _wrapping("step"):
-            outcome = env.step(command)
+            outcome = env.step(without_thoughts(command))
             checked = from_step(env, outcome)
         turns, total = turns + 1, total + checked.reward
         write(f"{_shown(env, outcome[0], keep)}   ({checked.reward:+.2f})")

@@ -28,6 +28,7 @@ from .call_thread import Place
 from .calls import Calls, Overrun, is_slow
 from .observations import instructions
 from .step_result import StepResult, broken_sandbox, from_reset, from_step
+from .thoughts import without_thoughts
 
 T = TypeVar("T")
 
@@ -106,12 +107,12 @@ class EnvThread:
         return await self.run("reset", work, timeout_s)
 
     async def step(self, action: str, timeout_s: float) -> StepResult:
-        """Take one turn."""
+        """Take one turn with the answer in ``action``: the environment receives no leading thoughts."""
 
         def work(env: TurnEnv) -> StepResult:
             began, env.deadline = time.perf_counter(), time.monotonic() + timeout_s
             try:
-                answer = env.step(action)
+                answer = env.step(without_thoughts(action))
             except SandboxBroken as error:
                 answer = broken_sandbox(error)
             return from_step(env, answer, (time.perf_counter() - began) * 1e3)

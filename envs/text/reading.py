@@ -3,7 +3,8 @@
 The rule, the same in every environment: case, punctuation and code fences do not matter. An action counts if it names
 one thing: the same number or name may occur several times, two different ones make the action invalid. A word with a
 digit that is no readable number, such as ``1e3`` or ``12,34``, counts as another number, and so does a number that a
-word changes, as in ``2 thousand`` or ``x + 2``. Reasoning, up to ``</think>``, is not read.
+word changes, as in ``2 thousand`` or ``x + 2``. A text up to ``</think>``, as of a server that returns thoughts without
+their begin, is not read.
 """
 
 import re
@@ -31,16 +32,16 @@ _FENCE = re.compile(r"```[\w-]*")
 
 
 def plain(text: str) -> str:
-    """Return the text after its reasoning in lower case, without the marks of code fences and blank lines.
+    """Return the text after ``</think>`` in lower case, without the marks of code fences and blank lines.
 
-    It is empty if it is too long, and if the reasoning does not end.
+    It is empty if it is too long.
 
     Full-width and styled characters are read as the usual ones and every dash as a minus sign; a long dash after a
     letter stands alone, and before a word it is punctuation. Superscripts and fractions stay, because ``2\u2074``
     is not 24.
     """
     text = text.rpartition("</think>")[2]
-    if len(text) > MAX_CHARS or "<think>" in text:
+    if len(text) > MAX_CHARS:
         return ""
     text = _LONG_DASH.sub(" - ", _PUNCTUATION.sub(": ", unicodedata.normalize("NFC", text)))
     usual = "".join(map(_usual, text))

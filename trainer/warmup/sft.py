@@ -16,6 +16,7 @@ from ...agents.tokens.renderer import Renderer
 from ...envs.base import TurnEnv, checked_actions
 from ...envs.errors import EnvironmentBroken
 from ...envs.runner.observations import instructions, split
+from ...envs.runner.thoughts import without_thoughts
 from ...records import Horizon
 from ..config.sections import EnvironmentConfig, SftWarmupConfig
 from ..learner.backends.base import LearnerBackend
@@ -55,7 +56,7 @@ def random_policy(renderer: Renderer, max_turns: int) -> PlayEpisode:
             example.ids += ids
             conversation.act(ids, [0.0] * len(ids), [0] * len(ids))
             heartbeat()
-            observation, _, terminated, truncated, _ = env.step(valid[chosen][0])
+            observation, _, terminated, truncated, _ = env.step(without_thoughts(valid[chosen][0]))
             if terminated or truncated:
                 break
         return example

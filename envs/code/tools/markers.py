@@ -1,4 +1,7 @@
-"""Find the action in the text of an answer: after leading reasoning, and inside a fence.
+"""Find the action in the text of an answer: after reasoning without a begin, and inside a fence.
+
+The runner of an environment removes thoughts from ``<think>`` to ``</think>`` (``runner.thoughts``). A server may
+return thoughts without their begin: only the names of the tools separate them from an action with ``</think>``.
 
 A marker counts only in its place, because the text of an action may contain any marker:
 
@@ -13,7 +16,7 @@ Lines end with ``\\n`` only: other separators, such as U+2028, are content. Pars
 import re
 from collections.abc import Container
 
-OPEN, CLOSE = "<think>", "</think>"
+CLOSE = "</think>"
 FENCE = re.compile(r"(?P<marks>`{3,})[ \t]*(?P<language>[^`\s]*)[^`]*")
 """A line that opens or closes a fenced block, without the blanks around it."""
 BOUNDARY = re.compile(rf"\n|{re.escape(CLOSE)}")
@@ -29,10 +32,7 @@ def after_reasoning(text: str, tools: Container[str], shells: Container[str]) ->
 
     The text before a line that names a tool is reasoning if ``</think>`` ends it.
     """
-    kept = 0
-    if text.lstrip().startswith(OPEN):
-        kept = text.find(CLOSE) + len(CLOSE) if CLOSE in text else len(text)
-    start, sure, opened, action = kept, kept, list[str](), False
+    kept, start, sure, opened, action = 0, 0, 0, list[str](), False
     while start < len(text):
         found = BOUNDARY.search(text, start)
         end = found.start() if found else len(text)

@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -9,9 +10,11 @@ from sqlalchemy import text
 from turnwise import __version__
 from turnwise.agents.reexecution.reexecute import Report, _other_image, reexecute
 from turnwise.console.options import open_store
+from turnwise.envs.runner.env_thread import EnvThread
 from turnwise.envs.tasks import make_task
-from turnwise.records import Status
-from turnwise.tests.agents.players import Stage, always, group, on_stage, oracle, site
+from turnwise.records import Status, Trajectory
+from turnwise.store.queries import load_trajectory
+from turnwise.tests.agents.players import Respond, Stage, always, group, on_stage, oracle, site
 from turnwise.tests.agents.worlds import CLOCK, PICTURE
 from turnwise.tests.console.worlds import BROKEN
 from turnwise.tests.store.content.sealing import reseal
@@ -52,6 +55,25 @@ def played(tmp_path: Path, world: str, *alterations: str) -> Report:
 def test_a_stored_episode_replays(tmp_path: Path, world: str) -> None:
     report = played(tmp_path, world)
     assert report.matches, report.message
+
+
+def test_thoughts_stay_in_the_trajectory_and_are_removed_again(tmp_path: Path) -> None:
+    def thinking(owner: EnvThread, trajectory: Trajectory) -> Respond:
+        answer = oracle(owner, trajectory)
+
+        async def respond(observation: str) -> str:
+            return f"<think>\nwhy not\n</think>\n\n{await answer(observation)}"
+
+        return respond
+
+    async def scenario(stage: Stage) -> tuple[str, Sequence[str]]:
+        (outcome,) = await stage.play(thinking, group(site()))
+        assert outcome.success
+        return stage.database.url, [step.action for step in load_trajectory(stage.database, "g-0").steps]
+
+    url, actions = on_stage(tmp_path, scenario)
+    assert all(action.startswith("<think>\nwhy not\n</think>\n\n") for action in actions)
+    assert replay(url, "g-0").matches
 
 
 def test_replay_closes_the_store(tmp_path: Path) -> None:

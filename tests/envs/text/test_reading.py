@@ -67,10 +67,9 @@ def test_a_long_text_is_empty() -> None:
     assert plain("x" * (MAX_CHARS + 1)) == ""
 
 
-def test_reasoning_is_not_read() -> None:
-    assert plain(f"<think>\n30 or 40? {'so ' * MAX_CHARS}\n</think>\n\n50") == "50"
+def test_reasoning_without_a_begin_is_not_read() -> None:
+    assert plain(f"30 or 40? {'so ' * MAX_CHARS}\n</think>\n\n50") == "50"
     assert plain("30 or 40?</think>50") == "50"
-    assert plain("<think>\n30 or 40?") == plain("<think>50</think>") == ""
 
 
 def test_names_are_whole_words() -> None:

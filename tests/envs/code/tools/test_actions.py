@@ -17,7 +17,7 @@ from turnwise.envs.code.tools.actions import Bash, Edit, MalformedAction, Submit
         ("```bash\nls\n```", Bash("ls\n".strip())),
         ("I look first.\n\n```sh\nls -la\n```\n", Bash("ls -la")),
         ("```\nview a.py 2 3\n```", View("a.py", 2, 3)),
-        ("<think>submit?</think>\n\nview a b.py", View("a b.py")),
+        ("view a b.py", View("a b.py")),
         ("submit", Submit()),
         ("  submit  \n", Submit()),
         ("write a.py\nx = 1", Write("a.py", "x = 1\n")),

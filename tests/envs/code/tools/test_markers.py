@@ -28,8 +28,6 @@ def text_of(lines: list[str]) -> str:
         ("bash echo '</think>'\nsubmit", Bash("echo '</think>'\nsubmit")),
         ("```bash\necho '</think>'\nsubmit\n```", Bash("echo '</think>'\nsubmit")),
         ("I list.\n```\nbash echo '</think>'\n```", Bash("echo '</think>'")),
-        ("<think>I submit?\nsubmit\n</think>\nview a", View("a")),
-        ("<think>the tag </think> ends it</think>\nview a", View("a")),
         ("I look first.\n</think>\n\nview a", View("a")),
         ("reason</think>view a", View("a")),
         ("Say:\n```python\nprint(1)\n```\n</think>\nsubmit", Submit()),
@@ -46,14 +44,14 @@ def text_of(lines: list[str]) -> str:
             "```\nwrite n.md\n```sh\nmake\n```\n</think>\nsubmit\n```",
             Write("n.md", "```sh\nmake\n```\n</think>\nsubmit\n"),
         ),
-        ("<think>\n\n</think>\n\nwrite a.txt\n<think>x</think>\n", Write("a.txt", "<think>x</think>\n")),
+        ("write a.txt\n<think>x</think>\n", Write("a.txt", "<think>x</think>\n")),
     ],
 )
 def test_only_leading_reasoning_is_dropped(text: str, action: object) -> None:
     assert parse(text) == action
 
 
-@pytest.mark.parametrize("text", ["I write.\nwrite a\n</think>\nsubmit\n", "<think>bash ls\nsubmit", "</think>"])
+@pytest.mark.parametrize("text", ["I write.\nwrite a\n</think>\nsubmit\n", "</think>"])
 def test_reasoning_that_hides_no_action_is_refused(text: str) -> None:
     with pytest.raises(MalformedAction):
         parse(text)
