@@ -5,8 +5,9 @@ from typing import Annotated
 import typer
 
 from ..options import DEFAULT_STORE, MAX_COUNT, Json, Store, open_store
-from ..terminal.output import Progress, console, print_fields, print_json, print_table, print_text
+from ..terminal.output import Progress, console, print_fields, print_json, print_text
 from ..terminal.sanitize import one_line
+from ..terminal.tables import print_table
 
 app = typer.Typer(help="The schema, the integrity and the size of a store.", no_args_is_help=True)
 

@@ -19,7 +19,8 @@ from typing import Annotated
 import typer
 
 from ..options import Json
-from ..terminal.output import console, print_json, print_table
+from ..terminal.output import console, print_json
+from ..terminal.tables import print_table
 
 PROBE_TIMEOUT_S = 10.0
 MAX_GPUS = 64

@@ -12,7 +12,8 @@ import typer
 from ...errors import TurnwiseError
 from ...records import Split
 from ..options import Json, SandboxOptions, TaskSeed
-from ..terminal.output import console, echo, jsonable, print_json, print_lines, print_table, print_text
+from ..terminal.output import console, echo, jsonable, print_json, print_lines, print_text
+from ..terminal.tables import print_table
 
 if TYPE_CHECKING:
     from ...envs.spaces import Png

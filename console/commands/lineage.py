@@ -10,8 +10,9 @@ import typer
 
 from ...errors import TurnwiseError
 from ..options import DEFAULT_STORE, MAX_COUNT, Json, Store, open_store
-from ..terminal.output import console, print_fields, print_json, print_table, print_text
+from ..terminal.output import console, print_fields, print_json, print_text
 from ..terminal.sanitize import one_line, sanitize
+from ..terminal.tables import print_table
 
 if TYPE_CHECKING:
     from ...store.database import Database

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..options import Json, Overrides
+from ..terminal.tables import print_table
 
 if TYPE_CHECKING:
     from ...trainer.planning.machine import Machine
@@ -102,7 +103,7 @@ def _document(plan: "Plan", ways: list[list[str]]) -> dict[str, Any]:
 def _print(plan: "Plan", ways: list[list[str]]) -> None:
     from ...trainer.planning.plan import GPU_RESERVE, size
     from ...trainer.planning.processes import HOST
-    from ..terminal.output import print_fields, print_table, print_text
+    from ..terminal.output import print_fields, print_text
 
     rows = [
         (process.name, str(process.count), process.place, size(process.total), _parts(process.parts))

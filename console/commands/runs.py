@@ -8,11 +8,13 @@ import typer
 
 from ...errors import TurnwiseError
 from ..options import DEFAULT_STORE, MAX_COUNT, After, Json, Limit, LogLevel, Overrides, Store, open_store
-from ..terminal.output import ago, echo, empty_message, format_value, jsonable, print_fields, print_json, print_table
+from ..terminal.output import ago, echo, empty_message, format_value, jsonable, print_fields, print_json
 from ..terminal.sanitize import one_line
+from ..terminal.tables import print_table
 
 if TYPE_CHECKING:
     from ...store.queries.run_details import DrivenRun, RunDetails
+    from ...store.queries.run_summaries import RunSummary
     from ...trainer.run.retraining.repeat import RepeatedUpdate
 
 app = typer.Typer(help="The runs of a store.", no_args_is_help=True)
@@ -21,6 +23,12 @@ RunStatus = Literal["running", "interrupted", "finished", "failed", "stopped"]
 RunKind = Literal["train", "eval"]
 Run = Annotated[str, typer.Argument(metavar="RUN", help="The run's name.")]
 LIST_COLUMNS = ("id", "kind", "status", "driver", "parent_id", "created_at", "ended_at", "stop_requested", "error")
+RUN_COLUMNS = (
+    *("run", "status", "updates", "success", "reward", "held out", "age", "environments", "kind"),
+    *("forked from", "error"),
+)
+REQUIRED = 4
+"""Columns that a narrow terminal shows."""
 LAST_METRICS = ("success", "reward", "horizon_turns", "staleness_mean", "staleness_max", "loss", "entropy")
 
 
@@ -45,23 +53,23 @@ def list_runs(
     store: Store = DEFAULT_STORE,
     as_json: Json = False,
 ) -> None:
-    """List runs, newest first."""
+    """List runs, newest first: success and mean reward of the newest update, or of the evaluation.
+
+    `held out` is the success in the newest evaluation of a training run.
+    """
     from ...store import queries
 
     filters = {"status": status, "kind": kind}
     with open_store(store) as database:
         found = queries.list_driven_runs(database, limit=limit, after=after, status=status, kind=kind)
+        with database.read() as conn:
+            summaries = queries.run_summaries(conn, [one.run for one in found])
     if as_json:
-        print_json([_listed(one) for one in found])
+        print_json([_listed(one) | jsonable(summaries[one.run.id]) for one in found])
         return
     now = datetime.now(UTC)
-    shown = [
-        (r.id, r.kind, _status(one), ago(r.created_at, now), r.parent_id, one_line(r.error, 100))
-        for one in found
-        for r in [one.run]
-    ]
     empty = empty_message("run", {**filters, "after": after})
-    print_table(("run", "kind", "status", "age", "forked from", "error"), shown, empty=empty)
+    print_table(RUN_COLUMNS, [_row(one, summaries[one.run.id], now) for one in found], empty=empty, required=REQUIRED)
 
 
 @app.command()
@@ -164,6 +172,16 @@ def retrain_run(
 def _status(one: "DrivenRun") -> str:
     """Return the printed status; it states when the driver is not visible from this host."""
     return f"{one.status} (driver not visible from this host)" if one.driver == "unknown" else one.status
+
+
+def _row(one: "DrivenRun", summary: "RunSummary", now: datetime) -> tuple[object, ...]:
+    run, rate, held_out = one.run, summary.success, summary.held_out
+    return (
+        *(run.id, _status(one), summary.updates or "", "" if rate is None else f"{rate:.2f}", summary.reward),
+        "" if held_out is None or held_out.success is None else f"{held_out.success:.2f} ({held_out.name})",
+        *(ago(run.created_at, now), ", ".join(summary.environments), run.kind, run.parent_id),
+        one_line(run.error, 100),
+    )
 
 
 def _listed(one: "DrivenRun") -> dict[str, Any]:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from ..options import Json
-from ..terminal.output import console, print_json, print_table
+from ..terminal.output import console, print_json
 from ..terminal.sanitize import one_line, sanitize
+from ..terminal.tables import print_table
 
 if TYPE_CHECKING:
     from ...sandbox.backends.protocol import Backend

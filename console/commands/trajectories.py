@@ -38,10 +38,10 @@ from ..terminal.output import (
     jsonable,
     print_fields,
     print_json,
-    print_table,
     print_text,
 )
 from ..terminal.sanitize import one_line, sanitize
+from ..terminal.tables import print_table
 from .envs import read_options
 
 if TYPE_CHECKING:
@@ -183,7 +183,7 @@ def list_trajectories(
         for row in rows
     ]
     empty = empty_message("trajectory", {**filters, "after": after})
-    print_table(columns, shown, empty=empty)
+    print_table(columns, shown, empty=empty, required=4)
 
 
 @app.command()

@@ -8,7 +8,7 @@ import dataclasses
 import json
 import math
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from enum import Enum
 from pathlib import Path
@@ -16,14 +16,11 @@ from time import monotonic
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
 from ...process.output import stderr as errors
 from ...process.output import stdout
-from .sanitize import cell, indented, one_line, sanitize, wrapped
+from .sanitize import indented, one_line, sanitize, wrapped
 
-PIPED_WIDTH = 240
-"""Width of a table in a file or a pipe, in characters; wide enough that cells are not folded."""
 GUTTER = "| "
 """Prefix of each line of a value after the first; none of turnwise's own lines begins with it."""
 
@@ -83,22 +80,6 @@ def jsonable(value: Any) -> Any:
 def print_json(value: Any, *, indent: int | None = 2) -> None:
     """Print one JSON document on stdout, on one line if ``indent`` is None. JSON escapes control characters."""
     echo(json.dumps(jsonable(value), indent=indent, ensure_ascii=True, allow_nan=False))
-
-
-def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, empty: str) -> None:
-    """Print a table of sanitized cells, or the line ``empty`` if there are no rows."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in columns:
-        table.add_column(name, overflow="fold")
-    for row in rows:
-        table.add_row(*(cell(value) for value in row))
-    out = console()
-    if not out.is_terminal:
-        out.width = PIPED_WIDTH
-    if table.row_count:
-        out.print(table)
-    else:
-        out.print(empty)
 
 
 def empty_message(noun: str, filters: Mapping[str, object]) -> str:

@@ -2,9 +2,9 @@
 
 ``lists`` returns pages of rows, ``load`` whole records with their content verified, ``rewards`` those of scored groups
 and reward sets, ``groups`` what the driver of a run continues with, ``lineage`` the versions of a run and its updates
-with their batches, ``run_details`` its counts, and ``run_reader`` the groups and successes that a replay buffer selects
-from, outside the event loop. A query takes a connection of ``Database.read`` and changes nothing; to add one, write the
-function in the module of its kind and export it here.
+with their batches, ``run_details`` its counts, ``run_summaries`` the numbers of a page of runs, and ``run_reader`` the
+groups and successes that a replay buffer selects from, outside the event loop. A query takes a connection of
+``Database.read`` and changes nothing; to add one, write the function in the module of its kind and export it here.
 """
 
 from .groups import (
@@ -36,6 +36,7 @@ from .run_details import (
     status_counts,
 )
 from .run_reader import RunReader
+from .run_summaries import evaluations, run_summaries
 
 __all__ = [
     "NULL",
@@ -46,6 +47,7 @@ __all__ = [
     "cancelled_groups",
     "checkpoints",
     "driven_run",
+    "evaluations",
     "failed_for_good",
     "failure_counts",
     "final_observation",
@@ -75,6 +77,7 @@ __all__ = [
     "reward_sets",
     "rewards_of",
     "run_details",
+    "run_summaries",
     "run_totals",
     "running_tallies",
     "scorable",

@@ -205,7 +205,14 @@ def items(groups: Sequence[str]) -> list[BatchItem]:
     return [BatchItem(f"{name}-{member}", 4, 0, 0.5) for name in groups for member in range(2)]
 
 
-def train(database: Database, groups: Sequence[str], update: int, parent: int, run: str = "r") -> int:
+def train(
+    database: Database,
+    groups: Sequence[str],
+    update: int,
+    parent: int,
+    run: str = "r",
+    metrics: Mapping[str, Any] | None = None,
+) -> int:
     """Lease exactly ``groups``, which are all the ready groups, and acknowledge them."""
     assert call(database, "lease_groups", run=run, owner="learner", count=len(groups), timeout_s=60) == list(groups)
     return int(
@@ -218,7 +225,7 @@ def train(database: Database, groups: Sequence[str], update: int, parent: int, r
             update=update,
             parent=parent,
             items=items(groups),
-            metrics={"loss": 0.1},
+            metrics={"loss": 0.1, **(metrics or {})},
         )
     )
 

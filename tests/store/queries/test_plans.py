@@ -53,6 +53,7 @@ def fill(database: Database) -> None:
     """Write ``GROUPS`` scored groups of two trajectories of two turns; half of them are consumed."""
     create_run(database)
     create_run(database, "other")
+    create_run(database, "played", kind="eval")
     names = [f"r:{number}" for number in range(GROUPS)]
     with database.transaction() as tx:
         operations.add_version(tx, run="r", update=0, parent=None)
@@ -231,6 +232,8 @@ def reads(database: Database) -> dict[str, Callable[[Connection], object]]:
         "find_run": lambda conn: queries.find_run(conn, run),
         "driven_run": lambda _: queries.driven_run(database, run),
         "list_driven_runs": lambda _: queries.list_driven_runs(database, limit=3),
+        "evaluations": lambda conn: queries.evaluations(conn, [run]),
+        "run_summaries": lambda conn: queries.run_summaries(conn, queries.list_runs(conn)),
         "run_details": lambda _: queries.run_details(database, run),
         "run_totals": lambda conn: queries.run_totals(conn, run),
         "rewards_of": lambda conn: queries.rewards_of(conn, [one, *(f"{name}-x" for name in range(63))]),

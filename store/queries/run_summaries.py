@@ -1,0 +1,164 @@
+"""The numbers of a page of runs: environments, updates, and the newest success and reward of each.
+
+Two statements per page, whatever its length. A training run has the numbers of its newest surviving update and its
+newest surviving evaluation; any other run those of its ended trajectories. No trajectory of a training run is read.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, Integer, and_, cast, false, func, select
+
+from ..schema import RESULT, among, metric, train_batch, trajectory
+from ..schema import run as run_table
+from .lists import RunRow
+
+TRAIN = "train"
+"""The kind of a training run."""
+EVALUATION = "evaluation "
+"""Prefix of the kind of the metrics of an evaluation; its name follows."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOut:
+    """The result of an evaluation on held-out tasks inside a training run."""
+
+    name: str
+    update: int
+    tasks: int
+    """Episodes that the rate counts."""
+    success: float | None
+    """None if no episode is counted."""
+    low: float | None
+    high: float | None
+    """The 95 % interval of ``success``."""
+    reward: float
+
+
+@dataclass(frozen=True, slots=True)
+class RunSummary:
+    """The newest numbers of a run."""
+
+    environments: Sequence[str]
+    """Ids, in the order of the configuration."""
+    updates: int
+    success: float | None
+    """Of the newest update's batch, or of all counted trajectories of a run without updates; None if there is none."""
+    reward: float | None
+    """Mean return of the same trajectories."""
+    held_out: HeldOut | None
+    """The newest evaluation of a training run."""
+
+
+def run_summaries(conn: Connection, runs: Sequence[RunRow]) -> dict[str, RunSummary]:
+    """Return the summary of each of ``runs`` by id."""
+    trained = _trained(conn, [run.id for run in runs if run.kind == TRAIN])
+    played = _played(conn, [run.id for run in runs if run.kind != TRAIN])
+    found = {}
+    for run in runs:
+        of_config = [str(one["id"]) for one in run.config.get("environments", ())]
+        environments, success, reward = played.get(run.id, ((), None, None))
+        updates, batch, held_out = trained.get(run.id, (0, {}, None))
+        found[run.id] = RunSummary(
+            environments=list(dict.fromkeys(of_config or environments)),
+            updates=updates,
+            success=batch.get("success", success),
+            reward=batch.get("reward", reward),
+            held_out=held_out,
+        )
+    return found
+
+
+def evaluations(conn: Connection, runs: Iterable[str]) -> dict[str, list[HeldOut]]:
+    """Return the surviving evaluations of each of ``runs``, oldest first; a run without one is left out."""
+    which = (
+        select(run_table.c.id, metric.c.kind, metric.c.update_no, metric.c.data)
+        .join(metric, metric.c.run_no == run_table.c.no)
+        .where(metric.c.kind.startswith(EVALUATION), metric.c.abandoned == false())
+        .order_by(metric.c.update_no, metric.c.no)
+    )
+    found: dict[str, list[HeldOut]] = defaultdict(list)
+    for row in among(conn, which, run_table.c.id, runs):
+        found[row.id].append(_held_out(row.kind, row.update_no, row.data))
+    return found
+
+
+def _trained(conn: Connection, runs: Sequence[str]) -> dict[str, tuple[int, Mapping[str, Any], HeldOut | None]]:
+    """Return of each training run the number of its newest update, the update's metrics, and the newest evaluation."""
+    newest = (
+        select(func.max(train_batch.c.update_no))
+        .where(train_batch.c.run_no == run_table.c.no, train_batch.c.abandoned == false())
+        .correlate(run_table)
+        .scalar_subquery()
+    )
+    last = (
+        select(metric.c.no)
+        .where(metric.c.run_no == run_table.c.no, metric.c.kind.startswith(EVALUATION), metric.c.abandoned == false())
+        .order_by(metric.c.update_no.desc(), metric.c.no.desc())
+        .limit(1)
+        .correlate(run_table)
+        .scalar_subquery()
+    )
+    of_update = and_(
+        train_batch.c.run_no == run_table.c.no,
+        train_batch.c.update_no == newest,
+        train_batch.c.abandoned == false(),
+    )
+    columns = (
+        train_batch.c.update_no,
+        train_batch.c.metrics,
+        metric.c.kind,
+        metric.c.update_no.label("at"),
+        metric.c.data,
+    )
+    which = (
+        select(run_table.c.id, *columns)
+        .join(train_batch, of_update, isouter=True)
+        .join(metric, metric.c.no == last, isouter=True)
+    )
+    return {
+        row.id: (
+            row.update_no or 0,
+            row.metrics or {},
+            None if row.kind is None else _held_out(row.kind, row.at, row.data),
+        )
+        for row in among(conn, which, run_table.c.id, runs)
+    }
+
+
+def _played(conn: Connection, runs: Sequence[str]) -> dict[str, tuple[list[str], float | None, float | None]]:
+    """Return of each run without updates its environments, and success and mean return of its counted trajectories."""
+    columns = (
+        trajectory.c.env_id,
+        func.count(RESULT).label("counted"),
+        func.coalesce(func.sum(cast(RESULT, Integer)), 0).label("successes"),
+        func.coalesce(func.sum(trajectory.c.reward).filter(RESULT.is_not(None)), 0.0).label("reward"),
+    )
+    which = (
+        select(run_table.c.id, *columns)
+        .join(trajectory, trajectory.c.run_no == run_table.c.no)
+        .where(trajectory.c.ended_at.is_not(None))
+        .group_by(run_table.c.id, trajectory.c.env_id)
+        .order_by(trajectory.c.env_id)
+    )
+    rows: dict[str, list[Any]] = defaultdict(list)
+    for row in among(conn, which, run_table.c.id, runs):
+        rows[row.id].append(row)
+    return {run: _total(of_run) for run, of_run in rows.items()}
+
+
+def _total(rows: Sequence[Any]) -> tuple[list[str], float | None, float | None]:
+    counted = sum(row.counted for row in rows)
+    environments = [row.env_id for row in rows]
+    if not counted:
+        return environments, None, None
+    return environments, sum(row.successes for row in rows) / counted, sum(row.reward for row in rows) / counted
+
+
+def _held_out(kind: str, update: int, data: Mapping[str, Any]) -> HeldOut:
+    known = {name: data.get(name) for name in ("success", "low", "high")}
+    return HeldOut(
+        kind.removeprefix(EVALUATION), update, int(data.get("tasks", 0)), **known, reward=data.get("reward") or 0.0
+    )
