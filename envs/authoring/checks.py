@@ -5,16 +5,16 @@ environments, so that one that hangs or breaks does not affect the next.
 """
 
 import warnings
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from functools import partial
-from operator import methodcaller
+from functools import partial, wraps
 from typing import Any
 
 import gymnasium
 from gymnasium.utils.env_checker import check_env
 
-from ...records import SPLITS
+from ...records import SPLITS, SUCCESS_RETURN
 from ..base import ABOUT_ACTIONS, Adapted, TurnEnv, checked_actions, overrides, provides_oracle
 from ..errors import EnvError, EnvTimeout, NotTrainable
 from ..runner.step_result import StepResult
@@ -48,15 +48,33 @@ COSTS = {
 async def first_reset(subject: Subject) -> str:
     """Check that an episode starts: every other check needs it."""
     async with subject.made() as owner:
-        seen = await subject.reset(owner, 0)
+        (seed,) = await subject.seeds(owner, 1)
+        seen = await subject.reset(owner, seed)
     return f"an episode began in {seen.ms:.0f} ms"
+
+
+async def tasks_listed(subject: Subject) -> str:
+    """Check that `tasks` returns seeds, each once, and the same ones again; report how many there are."""
+    async with subject.made() as owner:
+        found = {split: await owner.tasks(split, subject.timeout_s) for split in SPLITS}
+        for split, seeds in found.items():
+            if await owner.tasks(split, subject.timeout_s) != seeds:
+                raise CheckFailed(f"`tasks({split!r})` returned other seeds when it was called again")
+            twice = [seed for seed, times in Counter(seeds or ()).items() if times > 1]
+            if twice:
+                raise CheckFailed(f"`tasks({split!r})` lists the seed {twice[0]} more than once: list each task once")
+    counts = {split: "every seed" if seeds is None else f"{len(seeds)} seeds" for split, seeds in found.items()}
+    listed = ", ".join(f"{count} of `{split}`" for split, count in counts.items())
+    return f"{listed}; a check plays at most {EPISODES} of a split"
 
 
 async def gymnasium_checker(subject: Subject) -> str:
     """Run Gymnasium's ``check_env``."""
 
-    def work(env: TurnEnv) -> list[str]:
+    def work(seeds: list[int] | None, env: TurnEnv) -> list[str]:
         core = _core(env)
+        if seeds is not None:
+            _reset_with_tasks_only(core, seeds)
         if core.spec is not None and not env.deterministic:
             # Gymnasium reads it there, and otherwise expects two episodes of a seed to be equal.
             core.spec = replace(core.spec, nondeterministic=True)
@@ -66,33 +84,48 @@ async def gymnasium_checker(subject: Subject) -> str:
         return [str(warning.message) for warning in caught]
 
     async with subject.made() as owner:
-        texts = await owner.run("check_env", work, subject.timeout_s)
+        seeds = await subject.seeds(owner, 2)
+        listed = subject.listed["train"] is not None
+        if listed and len(seeds) < 2:
+            raise Skipped("the environment lists one task, and Gymnasium's checker resets with two seeds")
+        texts = await owner.run("check_env", partial(work, seeds if listed else None), subject.timeout_s)
     return "passed" if not texts else f"passed with {len(texts)} warnings: {texts[0]}"
+
+
+def _reset_with_tasks_only(core: gymnasium.Env[Any, Any], seeds: list[int]) -> None:
+    """Replace the seeds of Gymnasium's checker, which are no tasks, by these two: a run resets with tasks only."""
+    original = core.reset
+
+    @wraps(original)
+    def reset(*, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+        return original(seed=seeds[0 if seed is None else seed % 2], options=options)
+
+    core.reset = reset  # type: ignore[method-assign]
 
 
 async def episodes_play(subject: Subject) -> str:
     """Check that episodes of both splits play within the contract, and that the next reset works."""
     ended = turns = 0
     async with subject.made() as owner:
-        for seed in range(EPISODES):
-            for split in ("train", "test"):
-                actions, seen = await episode(subject, owner, seed, split)
-                turns += len(actions)
-                ended += seen[-1].terminated
-    return f"{2 * EPISODES} episodes, {turns} turns, {ended} ended by themselves"
+        seeds = [(seed, split) for split in SPLITS for seed in await subject.seeds(owner, EPISODES, split)]
+        for seed, split in seeds:
+            actions, seen = await episode(subject, owner, seed, split)
+            turns += len(actions)
+            ended += seen[-1].terminated
+    return f"{len(seeds)} episodes, {turns} turns, {ended} ended by themselves"
 
 
 async def seed_determinism(subject: Subject) -> str:
     """Check that a seed gives the same first observation: twice in one environment, and in another one."""
     async with subject.pair() as (one, other):
-        firsts = set()
-        for seed in range(EPISODES):
+        firsts, seeds = set(), await subject.seeds(one, EPISODES)
+        for seed in seeds:
             seen = [await subject.reset(owner, seed) for owner in (one, one, other)]
             for each in seen[1:]:
                 if (each.hash, each.state_key) != (seen[0].hash, seen[0].state_key):
                     raise CheckFailed(f"reset(seed={seed}) gave different episodes: {difference(seen[0], each)}")
             firsts.add(seen[0].hash)
-    return f"{EPISODES} seeds, {len(firsts)} different first observations"
+    return f"{len(seeds)} seeds, {len(firsts)} different first observations"
 
 
 async def splits_differ(subject: Subject) -> str:
@@ -104,11 +137,13 @@ async def splits_differ(subject: Subject) -> str:
     async with subject.made() as owner:
         if not owner.deterministic:
             raise Skipped(NOT_DETERMINISTIC)
-        train, test = [await owner.run("tasks", methodcaller("tasks", split), subject.timeout_s) for split in SPLITS]
+        await subject.seeds(owner, EPISODES, "train")
+        await subject.seeds(owner, EPISODES, "test")
+        train, test = [subject.listed[split] for split in SPLITS]
         pool = next((one for one in (train, test) if one is not None), range(EPISODES))
         seeds = [seed for seed in pool if test is None or seed in test][:EPISODES]
         if not seeds:
-            return "the splits share no seed"
+            return "no seed is a task of both splits, so no two episodes were compared"
         played, valid = set(), False
         for seed in seeds:
             # The same draws choose every action, so that only the instance makes a difference.
@@ -133,7 +168,7 @@ async def step_determinism(subject: Subject) -> str:
     """Check that the same actions give the same observation hashes, rewards and ends in a new environment."""
     turns = 0
     async with subject.pair() as (one, other):
-        for seed in range(EPISODES):
+        for seed in await subject.seeds(one, EPISODES):
             actions, seen = await episode(subject, one, seed)
             again = [await subject.reset(other, seed)]
             for turn, action in enumerate(actions, 1):
@@ -151,7 +186,7 @@ async def restored_episodes(subject: Subject) -> str:
     async with subject.pair() as (one, other):
         if not one.restorable:
             raise Skipped("declares no snapshots")
-        for seed in range(EPISODES):
+        for seed in await subject.seeds(one, EPISODES):
             actions, seen = await episode(subject, one, seed)
             half = len(actions) // 2
             await subject.reset(one, seed)
@@ -178,8 +213,9 @@ async def any_text(subject: Subject) -> str:
     """Check that any text of an agent is an outcome, not an exception."""
     flagged = 0
     async with subject.made() as owner:
+        (seed,) = await subject.seeds(owner, 1)
         for text in ODD_TEXTS:
-            await subject.reset(owner, 0)
+            await subject.reset(owner, seed)
             try:
                 flagged += not (await subject.step(owner, text)).action_valid
             except EnvTimeout:
@@ -192,12 +228,14 @@ async def any_text(subject: Subject) -> str:
 async def reset_after_failure(subject: Subject) -> str:
     """Check that a reset starts clean: in mid-episode, after the end, and after a refused step."""
     async with subject.made() as fresh:
-        expected = await subject.reset(fresh, 1)
+        seeds = await subject.seeds(fresh, 2)
+        first, other = seeds[0], seeds[-1]
+        expected = await subject.reset(fresh, other)
     async with subject.made() as owner:
-        await subject.reset(owner, 0)
+        await subject.reset(owner, first)
         await subject.step(owner, await subject.action(owner, random_stream(0)))
-        after = {"mid-episode": await subject.reset(owner, 1)}
-        await episode(subject, owner, 0)
+        after = {"mid-episode": await subject.reset(owner, other)}
+        await episode(subject, owner, first)
         for text in ODD_TEXTS:
             try:
                 await subject.step(owner, text)
@@ -205,7 +243,7 @@ async def reset_after_failure(subject: Subject) -> str:
                 raise
             except EnvError:
                 break
-        after["the end"] = await subject.reset(owner, 1)
+        after["the end"] = await subject.reset(owner, other)
         for where, seen in after.items():
             if owner.deterministic and seen.hash != expected.hash:
                 raise CheckFailed(
@@ -236,13 +274,15 @@ async def info_contract(subject: Subject) -> str:
         return lacking, has_verdict
 
     async with subject.made() as owner:
-        for seed in range(EPISODES):
+        seeds = await subject.seeds(owner, EPISODES)
+        for seed in seeds:
             lacking, has_verdict = await owner.run("episode", partial(work, seed), subject.timeout_s)
             missing |= lacking
             verdicts += has_verdict
     if missing:
         raise CheckFailed(f"info lacks {', '.join(sorted(missing))}")
-    return f"complete; success reported in {verdicts} of {EPISODES} episodes"
+    rest = "" if verdicts == len(seeds) else f"; without it, a return of {SUCCESS_RETURN:g} or more counts as a success"
+    return f"complete; `success` at the end of {verdicts} of {len(seeds)} episodes{rest}"
 
 
 def _core(env: TurnEnv) -> gymnasium.Env[Any, Any]:
@@ -256,7 +296,7 @@ async def wrappers_declared(subject: Subject) -> str:
     Report the methods that a wrapper hides.
     """
 
-    def work(env: TurnEnv) -> str:
+    def work(seed: int, env: TurnEnv) -> str:
         if not isinstance(env, Adapted) or env.core is env.inner:
             return "has no wrappers"
         inside = [
@@ -271,7 +311,7 @@ async def wrappers_declared(subject: Subject) -> str:
 
         core.step = step  # type: ignore[method-assign]
         try:
-            env.reset(seed=0, options={"split": "train"})
+            env.reset(seed=seed, options={"split": "train"})
             drawn = checked_actions(env)[0][0] if "valid_actions" in inside else str(env.action_space.sample())
             sent = without_thoughts(drawn)
             env.step(sent)
@@ -289,7 +329,8 @@ async def wrappers_declared(subject: Subject) -> str:
 
     async with subject.made() as owner:
         try:
-            return await owner.run("wrappers", work, subject.timeout_s)
+            (seed,) = await subject.seeds(owner, 1)
+            return await owner.run("wrappers", partial(work, seed), subject.timeout_s)
         except EnvError as error:
             if isinstance(error.__cause__, CheckFailed):
                 raise error.__cause__ from None
@@ -317,7 +358,8 @@ async def oracle_succeeds(subject: Subject) -> str:
     async with subject.made() as owner:
         if not await owner.run("oracle", provides_oracle, subject.timeout_s):
             raise Skipped("has no oracle")
-        for seed in range(EPISODES):
+        seeds = await subject.seeds(owner, EPISODES, "test")
+        for seed in seeds:
             seen = await subject.reset(owner, seed, "test")
             taken = 0
             while taken < 10 * TURNS and not (seen.terminated or seen.truncated):
@@ -339,7 +381,7 @@ async def oracle_succeeds(subject: Subject) -> str:
             solved, turns = solved + 1, turns + taken
     if not solved:
         raise Skipped("has no oracle")
-    return f"{solved} of {EPISODES} in {turns / solved:.1f} turns"
+    return f"{solved} of {len(seeds)} in {turns / solved:.1f} turns"
 
 
 async def vocabulary_closed(subject: Subject) -> str:
@@ -351,7 +393,7 @@ async def vocabulary_closed(subject: Subject) -> str:
             if isinstance(error.__cause__, NotImplementedError):
                 raise Skipped("has no closed vocabulary") from None
             raise
-        for seed in range(EPISODES):
+        for seed in await subject.seeds(owner, EPISODES):
             actions, seen = await episode(subject, owner, seed)
             used = {word for text in (*actions, *(each.text for each in seen)) for word in text.split()}
             if used - words:
@@ -383,6 +425,7 @@ Check = Callable[[Subject], Awaitable[str]]
 RESET = "reset"
 CHECKS: dict[str, Check] = {
     RESET: first_reset,
+    "tasks": tasks_listed,
     "gymnasium": gymnasium_checker,
     "episodes": episodes_play,
     "seed determinism": seed_determinism,

@@ -54,7 +54,8 @@ async def process_kept(subject: Subject) -> str:
     """Check that the environment changed nothing of its process since its module was imported, and left nothing."""
     zombies = left_running() - subject.running
     async with subject.made() as owner:
-        await episode(subject, owner, 0)
+        seeds = await subject.seeds(owner, ROUNDS)
+        await episode(subject, owner, seeds[0])
         sandboxed = await owner.run("sandboxed", lambda env: bool(env.sandboxed), subject.timeout_s)
         found = changes(subject.before, await owner.run("process", lambda _: process_state(), subject.timeout_s))
     if found:
@@ -66,8 +67,9 @@ async def process_kept(subject: Subject) -> str:
         return "folder, signals, streams, variables and settings as before"
     with detached_processes_kept():
         before = counts()
-        for seed in range(ROUNDS):
+        for number in range(ROUNDS):
             async with subject.made() as owner:
+                seed = seeds[number % len(seeds)]
                 await episode(subject, owner, seed)
                 await subject.reset(owner, seed)
         grown = await growth(before, ROUNDS)
@@ -119,7 +121,8 @@ async def _life(subject: Subject, streams: Sequence[_Stream], first: int) -> dic
         stream.seed(first)
     async with subject.made() as owner:
         read("__init__")
-        seen = await subject.reset(owner, 0)
+        (seed,) = await subject.seeds(owner, 1)
+        seen = await subject.reset(owner, seed)
         read("reset")
         for call, work in OPTIONAL_CALLS.items():
             with contextlib.suppress(EnvError):
@@ -142,7 +145,7 @@ def _comparable(state: Any) -> Any:
 async def _depends_on_nothing(subject: Subject, streams: Sequence[_Stream]) -> None:
     """Check that the seeds of the global streams make no difference to an episode."""
     async with subject.pair() as (one, other):
-        for seed in range(EPISODES):
+        for seed in await subject.seeds(one, EPISODES):
             actions, _ = await episode(subject, one, seed)
             played = partial(_replay, subject, other, seed, actions)
             first = await played(dict.fromkeys(streams, 1))
@@ -159,11 +162,12 @@ async def episodes_apart(subject: Subject) -> str:
     """Check that two episodes that are played in turn, in two environments, are equal to the same two alone."""
     turns = 0
     async with subject.pair() as (one, other):
-        for seed in range(0, 2 * EPISODES, 2):
+        seeds = await subject.seeds(one, 2 * EPISODES)
+        for pair in zip(seeds[::2], seeds[1::2] or seeds, strict=False):
             async with subject.made() as alone:
-                expected = [await episode(subject, alone, each) for each in (seed, seed + 1)]
+                expected = [await episode(subject, alone, seed) for seed in pair]
             shared = await one.run("globals", _shared_values, subject.timeout_s)
-            seen = [[await subject.reset(owner, seed + place)] for place, owner in enumerate((one, other))]
+            seen = [[await subject.reset(owner, seed)] for seed, owner in zip(pair, (one, other), strict=True)]
             for turn in range(max(len(actions) for actions, _ in expected)):
                 for owner, (actions, _), results in zip((one, other), expected, seen, strict=True):
                     if turn < len(actions):
@@ -172,7 +176,7 @@ async def episodes_apart(subject: Subject) -> str:
             names = [name for name, value in after.items() if shared.get(name, value) != value]
             for place, (actions, alone_seen) in enumerate(expected):
                 where = f" (changed: {', '.join(f'`{name}`' for name in names[:3])})" if names else ""
-                _compare(seed + place, actions, alone_seen, seen[place], f"shares state with other instances{where}")
+                _compare(pair[place], actions, alone_seen, seen[place], f"shares state with other instances{where}")
                 turns += len(actions)
     return f"{turns} turns of episodes in turn"
 

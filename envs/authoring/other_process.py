@@ -50,8 +50,8 @@ class _Request:
     env_id: str
     options: dict[str, Any]
     timeout_s: float
-    actions: list[list[str]]
-    """The actions of each episode, of the seeds from 0."""
+    actions: list[tuple[int, list[str]]]
+    """The seed and the actions of each episode."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,20 +64,20 @@ class _Played:
 
 async def same_in_another_process(subject: Subject) -> str:
     """Check that an episode is the same in another process: a trajectory is replayed in one."""
-    played = list[tuple[list[str], _Played]]()
+    played = list[tuple[int, list[str], _Played]]()
     async with subject.made() as owner:
         if not owner.deterministic:
             raise Skipped(NOT_DETERMINISTIC)
         if await owner.run("sandboxed", lambda env: bool(env.sandboxed), subject.timeout_s):
             raise Skipped("leases sandboxes")
         began = time.monotonic()
-        for seed in range(EPISODES):
+        for seed in await subject.seeds(owner, EPISODES):
             actions, _ = await episode(subject, owner, seed)
-            played.append((actions, await _play(owner, seed, actions, subject.timeout_s)))
+            played.append((seed, actions, await _play(owner, seed, actions, subject.timeout_s)))
         limit_s = START_S + 2 * (time.monotonic() - began)
-    request = _Request(subject.env_id, subject.options, subject.timeout_s, [each for each, _ in played])
+    request = _Request(subject.env_id, subject.options, subject.timeout_s, [(seed, taken) for seed, taken, _ in played])
     answers = await _in_another_process(request, limit_s)
-    for seed, ((taken, here), there) in enumerate(zip(played, answers, strict=True)):
+    for (seed, taken, here), there in zip(played, answers, strict=True):
         for turn, (one, other) in enumerate(zip(here.results, there.results, strict=True)):
             if (outcome(one), one.state_key) != (outcome(other), other.state_key):
                 where = f"turn {turn}, action {taken[turn - 1]!r}" if turn else "reset"
@@ -87,7 +87,7 @@ async def same_in_another_process(subject: Subject) -> str:
                 raise CheckFailed(
                     f"in another process, seed {seed}: `{name}` returns other or reordered values. {ADVICE}"
                 )
-    return f"{EPISODES} episodes replayed in another process"
+    return f"{len(played)} episodes replayed in another process"
 
 
 async def _in_another_process(request: _Request, limit_s: float) -> list[_Played]:
@@ -117,8 +117,8 @@ async def _in_another_process(request: _Request, limit_s: float) -> list[_Played
             out, errors = await process.communicate(sent.encode())
     except TimeoutError:
         raise CheckFailed(
-            f"in another process: its import and {EPISODES} episodes did not end within {limit_s:.0f} s, twice their "
-            f"time here and {START_S:g} s"
+            f"in another process: its import and {len(request.actions)} episodes did not end within {limit_s:.0f} s, "
+            f"twice their time here and {START_S:g} s"
         ) from None
     finally:
         if process.returncode is None:
@@ -155,7 +155,7 @@ async def _answer(request: _Request) -> list[_Played]:
     owner = EnvThread(request.env_id, request.options)
     await owner.make(request.timeout_s)
     try:
-        return [await _play(owner, seed, each, request.timeout_s) for seed, each in enumerate(request.actions)]
+        return [await _play(owner, seed, taken, request.timeout_s) for seed, taken in request.actions]
     finally:
         await owner.close(request.timeout_s)
 

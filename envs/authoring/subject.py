@@ -1,13 +1,14 @@
 """The environment under check: calls with a timeout, their latencies, random episodes, and how two of them differ."""
 
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Any
 
 from ..base import TurnEnv, checked_actions
+from ..errors import EnvError, EnvTimeout
 from ..runner.env_thread import EnvThread
 from ..runner.step_result import StepResult
 from .process_state import State
@@ -44,6 +45,8 @@ class Subject:
     """The state of the process before the first environment was made."""
     running: set[str] = field(default_factory=set)
     """The processes and threads that were alive then."""
+    listed: dict[str, Sequence[int] | None] = field(default_factory=dict)
+    """By split, the seeds of all its tasks, once they were read; None: every seed is a task."""
 
     @asynccontextmanager
     async def made(self) -> AsyncIterator[EnvThread]:
@@ -62,6 +65,18 @@ class Subject:
             if not one.deterministic:
                 raise Skipped(NOT_DETERMINISTIC)
             yield one, other
+
+    async def seeds(self, owner: EnvThread, count: int, split: str = "train") -> list[int]:
+        """Return the seeds of the first ``count`` tasks of a split; fewer if the environment lists fewer."""
+        if split not in self.listed:
+            try:
+                self.listed[split] = await owner.tasks(split, self.timeout_s)
+            except EnvTimeout:
+                raise
+            except EnvError:  # the check of the tasks reports it
+                self.listed[split] = None
+        listed = self.listed[split]
+        return list(range(count)) if listed is None else list(listed[:count])
 
     async def reset(self, owner: EnvThread, seed: int, split: str = "train") -> StepResult:
         """Reset, and record the latency."""

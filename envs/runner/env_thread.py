@@ -16,7 +16,7 @@ share one (``calls``).
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from ...sandbox.errors import SandboxBroken
@@ -27,6 +27,7 @@ from ..tasks import env_package
 from .call_thread import Place
 from .calls import Calls, Overrun, is_slow
 from .observations import instructions
+from .once import checked_seeds
 from .step_result import StepResult, broken_sandbox, from_reset, from_step
 from .thoughts import without_thoughts
 
@@ -118,6 +119,10 @@ class EnvThread:
             return from_step(env, answer, (time.perf_counter() - began) * 1e3)
 
         return await self.run("step", work, timeout_s)
+
+    async def tasks(self, split: str, timeout_s: float) -> Sequence[int] | None:
+        """Return the seeds of all tasks of a split; None if every seed is a task."""
+        return await self.run("tasks", lambda env: checked_seeds(self.env_id, split, env.tasks(split)), timeout_s)
 
     async def snapshot(self, timeout_s: float) -> Any:
         """Return the state of the running episode, for ``restore``; None if it has none now."""

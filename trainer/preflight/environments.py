@@ -102,7 +102,7 @@ def unplayable_environments(subject: Subject) -> Iterator[Refusal]:
                     return await _look(subject, environment, thread, None)
             try:
                 if (called := CALLED.get(policy)) is not None:
-                    await thread.reset(HELD_OUT_SEED, "test", timeouts.reset_s)
+                    await thread.reset(await _first_task(thread, "test", timeouts.reset_s), "test", timeouts.reset_s)
                     await thread.run(policy, lambda env: getattr(env, called.__name__)(), timeouts.step_s)
             except EnvError as error:  # any other cause may be transient: the episodes record it
                 if isinstance(error.__cause__, NotImplementedError):
@@ -145,7 +145,8 @@ async def _look(
     """
     max_context = subject.config.max_context
     split = "test" if subject.command is Command.EVAL else "train"
-    seen = await thread.reset(HELD_OUT_SEED, split, subject.config.rollout.reset_timeout_s)
+    timeout_s = subject.config.rollout.reset_timeout_s
+    seen = await thread.reset(await _first_task(thread, split, timeout_s), split, timeout_s)
     try:
         refuse_images(seen.images)
     except ImagesUnsupported as error:
@@ -161,6 +162,12 @@ async def _look(
         f"{environment.id}: {too_long(tokens, max_context)}, so no episode would have a turn",
         "raise `horizon.max_context`, or choose options of the environment with a shorter observation",
     )
+
+
+async def _first_task(thread: EnvThread, split: str, timeout_s: float) -> int:
+    """Return the seed of the first task of a split, or one of the held-out seeds if every seed is a task."""
+    seeds = await thread.tasks(split, timeout_s)
+    return HELD_OUT_SEED if seeds is None else seeds[0]
 
 
 @refuses("environments", Cost.ENVIRONMENTS, *RUNS)

@@ -178,9 +178,61 @@ class Forgetful(TextSiteEnv):
         super().restore((replace(snapshot[0], page="home"), snapshot[1]))
 
 
+class Rows(TurnEnv):
+    """Has 3 rows for training and 100 for tests, and no other seed."""
+
+    action_space = observation_space = FreeText()
+    data = {"train": ["1 + 2", "3 + 4", "5 + 6"], "test": [f"{n} + {n}" for n in range(100)]}  # noqa: RUF012
+    resets: list[tuple[str, int]] = []  # noqa: RUF012
+
+    def tasks(self, split: str) -> list[int]:
+        return list(range(len(self.data[split])))
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Obs, Info]:
+        super().reset(seed=seed)
+        split = (options or {}).get("split", "train")
+        assert isinstance(seed, int)
+        Rows.resets.append((split, seed))
+        self.row = self.data[split][seed]
+        return self.row, {"state_key": "asked"}
+
+    def step(self, action: str) -> tuple[Obs, float, bool, bool, Info]:
+        right = action.strip() == str(sum(map(int, self.row.split(" + "))))
+        return "", float(right), True, False, {"action_valid": True, "state_key": "", "success": right}
+
+    def oracle(self) -> str:
+        return str(sum(map(int, self.row.split(" + "))))
+
+
+class Single(Rows):
+    """Has one row for training."""
+
+    data = {"train": ["1 + 2"], "test": ["2 + 2"]}  # noqa: RUF012
+
+
+class Twice(Rows):
+    """Lists a row twice."""
+
+    def tasks(self, split: str) -> list[int]:
+        return [*super().tasks(split), 0]
+
+
+class Restless(Rows):
+    """Lists its tasks in another order at every call."""
+
+    calls = 0
+
+    def tasks(self, split: str) -> list[int]:
+        Restless.calls += 1
+        seeds = super().tasks(split)
+        first = Restless.calls % len(seeds)
+        return [*seeds[first:], *seeds[:first]]
+
+
 KINDS: tuple[type[gymnasium.Env[Any, Any]], ...] = (
     *(Drifting, Moody, Silent, Splitless, Constant, Overlapping, Invalid, Pooled, Parity, Plain),
     *(Sticky, Wordy, Wrong, Unfinished, Unweighted, Unguided, Forgetful),
+    *(Rows, Single, Twice, Restless),
 )
 BAD = {kind.__name__: kind for kind in KINDS}
 
@@ -214,12 +266,12 @@ def test_the_site_passes_without_a_warning() -> None:
     report = check("turnwise/TextSite-v0")
     assert failed(report) == {}
     assert report.ok
-    assert [finding.verdict for finding in report.findings] == [Verdict.PASSED] * 19
-    assert report.findings[1].detail == "passed"
+    assert [finding.verdict for finding in report.findings] == [Verdict.PASSED] * 20
+    assert report.findings[2].detail == "passed"
     assert report.step_ms is not None
     assert report.step_ms.p50 <= report.step_ms.p95 < 5
     assert any(line.startswith("step latency ") for line in report.lines())
-    assert report.lines()[-1] == "19 passed"
+    assert report.lines()[-1] == "20 passed"
 
 
 @pytest.mark.parametrize(
@@ -233,6 +285,8 @@ def test_the_site_passes_without_a_warning() -> None:
         ("Sticky", "reset after failure"),
         ("Wordy", "vocabulary"),
         ("Wrong", "oracle"),
+        ("Twice", "tasks"),
+        ("Restless", "tasks"),
     ],
 )
 def test_each_fault_is_found_by_its_check(in_this_process: None, name: str, by: str) -> None:
@@ -267,6 +321,22 @@ def test_splits_may_differ_in_seeds_or_later_turns_and_only_a_turn_env_has_them(
     )
 
 
+def test_an_environment_of_rows_is_reset_with_its_rows_only(in_this_process: None) -> None:
+    Rows.resets.clear()
+    report = check("bad/Rows-v0")
+    assert failed(report) == {}
+    details = {one.check: one.detail for one in report.findings}
+    assert details["tasks"] == "3 seeds of `train`, 100 seeds of `test`; a check plays at most 5 of a split"
+    assert details["episodes"].startswith("8 episodes")
+    assert details["oracle"] == "5 of 5 in 1.0 turns"
+    assert set(Rows.resets) == {("train", seed) for seed in range(3)} | {("test", seed) for seed in range(5)}
+
+
+def test_an_environment_of_one_row_passes(in_this_process: None) -> None:
+    report = check("bad/Single-v0")
+    assert failed(report) == {}
+
+
 def test_an_oracle_that_does_not_end_the_episode_is_no_missing_oracle(in_this_process: None) -> None:
     detail = failed(check("bad/Unfinished-v0"))["oracle"]
     assert detail.startswith("the oracle does not end the episode of test seed 0, after ")
@@ -291,7 +361,7 @@ def test_the_last_line_names_what_failed() -> None:
     lines = check("bad/Silent-v0").lines()
     assert lines[-1].endswith(" 1 failed: info")
     broken = check(FAULTY, {"fault": "raise", "where": "reset"})
-    assert broken.lines()[-1] == "0 passed, 18 skipped, 1 failed: reset"
+    assert broken.lines()[-1] == "0 passed, 19 skipped, 1 failed: reset"
 
 
 def test_an_environment_that_raises_fails() -> None:

@@ -118,5 +118,5 @@ def test_a_library_may_filter_its_own_warnings() -> None:
 
 
 def test_another_process_that_does_not_end_is_named() -> None:
-    with pytest.raises(CheckFailed, match="in another process: its import and 2 episodes did not end within 0 s"):
-        asyncio.run(_in_another_process(_Request(SHARES, {}, 60.0, [["go"]]), 0.01))
+    with pytest.raises(CheckFailed, match="in another process: its import and 1 episodes did not end within 0 s"):
+        asyncio.run(_in_another_process(_Request(SHARES, {}, 60.0, [(0, ["go"])]), 0.01))

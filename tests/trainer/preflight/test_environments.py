@@ -11,6 +11,7 @@ from turnwise.agents.tokens.conversation import Conversation
 from turnwise.agents.tokens.renderer import Renderer
 from turnwise.agents.tokens.renderers import load_renderer
 from turnwise.envs import make
+from turnwise.envs.base import Info, Obs
 from turnwise.envs.registry import TEXT_SITE
 from turnwise.envs.tiny.text import TextSiteEnv
 from turnwise.errors import TurnwiseError
@@ -32,6 +33,7 @@ from .refusing import call
 RESET_S = 10.0
 SERVER = "http://127.0.0.1:9/v1"
 INSTRUCTING = "sight/Instructing-v0"
+LISTED = "sight/Listed-v0"
 
 
 class Instructing(TextSiteEnv):
@@ -45,7 +47,20 @@ class Instructing(TextSiteEnv):
         return self._instructions
 
 
+class Listed(Instructing):
+    """Has two tasks per split, and no other seed."""
+
+    def tasks(self, split: str) -> list[int]:
+        return [7, 8]
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Obs, Info]:
+        if seed not in self.tasks("train"):
+            raise LookupError(f"no task has the seed {seed}")
+        return super().reset(seed=seed, options=options)
+
+
 gymnasium.register(INSTRUCTING, entry_point=Instructing)  # type: ignore[arg-type]
+gymnasium.register(LISTED, entry_point=Listed)  # type: ignore[arg-type]
 
 
 def environments(*ids: str, **options: str) -> list[EnvironmentConfig]:
@@ -118,6 +133,14 @@ def test_a_first_observation_that_does_not_fit_the_context_is_named(chat: Render
     expected = rf"the first observation has {size} tokens, `horizon.max_context` is {size} .*raise `horizon"
     with pytest.raises(TurnwiseError, match=expected):
         look(ids, chat, max_context=size)
+
+
+@pytest.mark.parametrize("command", [Command.TRAIN, Command.EVAL])
+def test_an_environment_that_lists_its_tasks_is_reset_with_one_of_them(chat: Renderer, command: Command) -> None:
+    ids = environments(LISTED, instructions="open")
+    look(ids, chat, command)
+    with pytest.raises(Refused, match=r"the first observation has \d+ tokens"):
+        look(ids, chat, command, max_context=2)
 
 
 def test_an_evaluation_of_a_server_stores_nothing(tmp_path: Path) -> None:
