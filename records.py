@@ -83,6 +83,15 @@ def is_success(verdict: bool | None, status: Status, total: float, min_return: f
     return status is not Status.TRUNCATED and total >= min_return if verdict is None else verdict
 
 
+class Limit(StrEnum):
+    """A limit of the horizon, by its key in the configuration (``Horizon``)."""
+
+    TURNS = "max_turns"
+    TOKENS_PER_TURN = "max_tokens_per_turn"
+    TOKENS_PER_EPISODE = "max_tokens_per_episode"
+    CONTEXT = "max_context"
+
+
 class GroupState(StrEnum):
     """The state of a group in the queue; ``store.operations.group_states`` defines the transitions."""
 
@@ -219,6 +228,8 @@ class Step:
     ``timeout``. It has the reward 0."""
     agent: str = ""
     """The agent that acted, if the environment has several."""
+    cut_by: Limit | None = None
+    """The limit on tokens that ended the answer before the policy did; None if the policy ended it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,7 +264,10 @@ class Trajectory:
     """The index of the first turn that is not its parent's. The turns before it are equal to those of the parent. If
     the parent is of the same group, their messages are equal too, and are trained on as the parent's."""
     stop_reason: str = ""
-    """The limit that truncated the episode; empty if the environment ended it."""
+    """The reason for which the episode was truncated; empty if the environment ended it."""
+    reached: Limit | None = None
+    """The limit of the horizon that truncated the episode; None if the environment or the rollout controller ended it.
+    """
     final_images: Sequence[str] = ()
     """Blob hashes of the images of the final observation."""
     uid: UUID | None = None
@@ -274,6 +288,10 @@ class Outcome:
     tokens: int
     """Tokens that the policy sampled."""
     error: str = ""
+    reached: Limit | None = None
+    """``Trajectory.reached``."""
+    cut_turns: int = 0
+    """Turns that a limit on tokens cut (``Step.cut_by``)."""
     suspended: Any = None
     """The point from which another episode may continue this one (``agents.rollout.progress.BranchPoint``); None if
     the rollout controller did not suspend it. Not in the store."""

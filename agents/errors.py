@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from ..errors import TurnwiseError
-from ..records import Message
+from ..records import Limit, Message
 
 
 class EngineFailed(TurnwiseError):
@@ -42,12 +42,14 @@ def too_long(tokens: int, max_context: int) -> str:
 
 
 class HorizonReached(Exception):
-    """The limit on turns, tokens or context was reached: the episode ends as ``truncated``.
+    """The limit on turns, tokens or context was reached, or the rollout controller stopped the episode, which then has
+    no ``limit``: the episode ends as ``truncated``.
 
     ``messages`` are those of a turn that the limit ended before its action. They are stored, but belong to no step and
     are not trained on.
     """
 
-    def __init__(self, reason: str, messages: Sequence[Message] = ()) -> None:
+    def __init__(self, reason: str, limit: Limit | None = None, messages: Sequence[Message] = ()) -> None:
         super().__init__(reason)
+        self.limit = limit
         self.messages = messages

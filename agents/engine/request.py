@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+CUT = "length"
+"""The ``finish_reason`` of a turn that ``max_tokens`` ended."""
 MAX_LOGPROBS = 20
 """vLLM's own limit."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...records import Message
+from ...records import Limit, Message
 from ..errors import ContextOutgrown, HorizonReached
 from ..rollout.player import PastTurn, PlayerTurn
 from .chat_api.client import ChatApi
@@ -49,7 +49,7 @@ class ChatPlayer:
         try:
             text = await self._server.text(self._messages)
         except ContextOutgrown as error:
-            raise HorizonReached(f"the limit on context was reached: {error}") from error
+            raise HorizonReached(f"the limit on context was reached: {error}", Limit.CONTEXT) from error
         self._messages.append({"role": "assistant", "content": text})
         return PlayerTurn(text)
 

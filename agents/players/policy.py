@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from time import monotonic
 from typing import Any, ClassVar
 
-from ...records import Message, Source
+from ...records import Limit, Message, Source
+from ..engine.request import CUT
 from ..errors import HorizonReached, ImagesUnsupported, too_long
 from ..rollout.player import PastTurn, PlayerTurn, PolicyContext
 
@@ -52,13 +53,15 @@ class PolicyPlayer:
         """
         refuse_images(images)
         messages: list[Message] = []
-        tokens = await self._answer(messages, observation, self._horizon.max_tokens_per_turn, self._turn_timeout_s)
-        return PlayerTurn(self._conversation.text(tokens), messages, len(tokens))
+        most = self._horizon.max_tokens_per_turn
+        tokens, cut_by = await self._answer(messages, observation, most, self._turn_timeout_s)
+        return PlayerTurn(self._conversation.text(tokens), messages, len(tokens), cut_by)
 
     async def _answer(
         self, messages: list[Message], text: str, max_tokens: int, timeout_s: float, reserve: int = 0
-    ) -> Sequence[int]:
-        """Sample an answer to ``text``, add both messages to ``messages``, and return the sampled token ids.
+    ) -> tuple[Sequence[int], Limit | None]:
+        """Sample an answer to ``text``, add both messages to ``messages``, and return the sampled token ids, and the
+        limit that cut the answer; None if the policy ended it.
 
         Args:
             max_tokens: limit on the answer, besides the limits on the episode and on the context.
@@ -71,19 +74,28 @@ class PolicyPlayer:
         question = self._conversation.observe(text)
         prompt = self._conversation.prompt()
         limits = {
-            "tokens per turn": max_tokens,
-            "tokens per episode": self._horizon.max_tokens_per_episode - self._sampled_tokens - reserve,
-            "context": self._horizon.max_context - len(prompt),
+            Limit.TOKENS_PER_TURN: max_tokens,
+            Limit.TOKENS_PER_EPISODE: self._horizon.max_tokens_per_episode - self._sampled_tokens - reserve,
+            Limit.CONTEXT: self._horizon.max_context - len(prompt),
         }
-        limit = min(limits, key=lambda name: limits[name])
+        limit = min(limits, key=lambda one: limits[one])
         if limits[limit] <= 0:
-            if limit == "context" and question.index == 0:
-                raise HorizonReached(too_long(len(prompt), self._horizon.max_context), messages)
-            raise HorizonReached(f"the limit on {limit} was reached", messages)
+            raise HorizonReached(self._reached(limit, len(prompt), question), limit, messages)
         completion = await self._client.generate(self._session, prompt, limits[limit], timeout_s)
         self._sampled_tokens += len(completion.tokens)
         messages += [question, self._conversation.act(completion.tokens, completion.logprobs, completion.versions)]
-        return completion.tokens
+        return completion.tokens, limit if completion.finish_reason == CUT else None
+
+    def _reached(self, limit: Limit, prompt: int, question: Message) -> str:
+        """Return the reason for which a limit leaves no token for the answer to ``question``."""
+        if limit is not Limit.CONTEXT:
+            return f"{self._sampled_tokens} tokens sampled, `horizon.{limit}` is {getattr(self._horizon, limit)}"
+        if question.index == 0:
+            return too_long(prompt, self._horizon.max_context)
+        return (
+            f"the conversation has {prompt} tokens with its last observation of {len(question.tokens)}, "
+            f"`horizon.max_context` is {self._horizon.max_context}"
+        )
 
     def remember(self, turns: Sequence[PastTurn]) -> Sequence[Sequence[Message]]:
         """Add turns of another player to the conversation, encoded here; nothing of them is trained on."""
@@ -135,7 +147,7 @@ class ThinkingPlayer(PolicyPlayer):
         messages: list[Message] = []
         most = self._horizon.max_tokens_per_turn
         limit = min(self._max_thought_tokens, most - 1)
-        thought = await self._answer(messages, observation, limit, self._turn_timeout_s, reserve=1)
+        thought, _ = await self._answer(messages, observation, limit, self._turn_timeout_s, reserve=1)
         left_s = max(0.0, deadline - monotonic())
-        action = await self._answer(messages, self._request, most - len(thought), left_s)
-        return PlayerTurn(self._conversation.text(action), messages, len(thought) + len(action))
+        action, cut_by = await self._answer(messages, self._request, most - len(thought), left_s)
+        return PlayerTurn(self._conversation.text(action), messages, len(thought) + len(action), cut_by)

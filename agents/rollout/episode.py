@@ -74,6 +74,7 @@ class Episode:
         progress.reward += step.reward
         progress.turns += 1
         progress.tokens += tokens
+        progress.cut_turns += step.cut_by is not None
 
 
 class EpisodeRunner(Protocol):

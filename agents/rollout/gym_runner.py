@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from ...envs.errors import EnvError, EnvTimeout
 from ...errors import TurnwiseError
-from ...records import Message, Status, Step
+from ...records import Limit, Message, Status, Step
 from ..errors import EngineFailed, HorizonReached, PolicyFailed
 from .episode import Episode, StepTimeout
 from .player import Patchable, PlayerTurn, Restorable
@@ -65,7 +65,7 @@ class GymRunner:
                 break  # the controller is called about the end of the episode; a branch would have no turn left
             if reason := await self._member.after_turn(partial(self._branch_point, result)):
                 raise HorizonReached(reason)
-        raise HorizonReached(f"{horizon.max_turns} turns played")
+        raise HorizonReached(f"{horizon.max_turns} turns played", Limit.TURNS)
 
     async def _begin(self) -> StepResult:
         """Return the result that the first turn acts on."""
@@ -165,6 +165,7 @@ def _step(
         model_ms=model_ms,
         env_ms=after.ms if after else 0.0,
         images=tuple(images),
+        cut_by=played.cut_by,
         created_at=datetime.now(UTC) if after else None,
         failed=after is None,
     )

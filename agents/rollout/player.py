@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
-from ...records import Group, Horizon, Message, Trajectory
+from ...records import Group, Horizon, Limit, Message, Trajectory
 from ..tokens.conversation import Conversation
 
 if TYPE_CHECKING:
@@ -51,6 +51,8 @@ class PlayerTurn:
     may be sampled, and all of these are trained on. Empty for a player that does not sample tokens."""
     tokens: int = 0
     """Tokens that were sampled in this turn."""
+    cut_by: Limit | None = None
+    """The limit on tokens that ended the action before the player did."""
 
 
 class Player(Protocol):

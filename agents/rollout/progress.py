@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from ...records import Message, Outcome, Status, Step, Trajectory
+from ...records import Limit, Message, Outcome, Status, Step, Trajectory
 from .control import TurnView
 from .player import Player, Restorable
 
@@ -25,6 +25,8 @@ class Progress:
     success: bool | None = None
     turns: int = 0
     tokens: int = 0
+    reached: Limit | None = None
+    cut_turns: int = 0
     final_hash: str = ""
     final_text: str | None = None
     final_images: Sequence[bytes] = ()
@@ -38,8 +40,8 @@ class Progress:
     def outcome(self, trajectory: Trajectory) -> Outcome:
         """Return the outcome of an episode that ended as it is now; ``trajectory`` is the head of its record."""
         of = trajectory
-        ended = (self.status, self.reward, self.success, self.turns, self.tokens, self.error)
-        return Outcome(of.id, of.member, of.attempt, *ended)
+        ended = (self.status, self.reward, self.success, self.turns, self.tokens, self.error, self.reached)
+        return Outcome(of.id, of.member, of.attempt, *ended, self.cut_turns)
 
     def set_extra(self, key: str, value: object, absent: object = "") -> None:
         """Set a key of ``extras``, or remove it if ``value`` is ``absent``: a start may hold another episode's."""

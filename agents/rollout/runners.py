@@ -54,7 +54,7 @@ async def play_episode(episode: Episode) -> Outcome:
     try:
         status = await RUNNERS[name](episode).run()
     except HorizonReached as error:
-        status, reason = Status.TRUNCATED, str(error)
+        status, reason, episode.progress.reached = Status.TRUNCATED, str(error), error.limit
         if error.messages:
             episode.progress.tokens += sum(int(sum(message.mask)) for message in error.messages)
             record.append([], error.messages)
@@ -115,6 +115,7 @@ async def _finish(record: TrajectoryWriter, progress: Progress, ended_by: EndedB
         success=progress.success,
         error="" if truncated else progress.error,
         stop_reason=progress.error if truncated else "",
+        reached=progress.reached,
         ended_by=ended_by,
         final_observation_hash=progress.final_hash,
         final_observation=progress.final_text,

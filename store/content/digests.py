@@ -158,7 +158,8 @@ BEGUN = (
 HEAD_COLUMNS = tuple(column.name for column in trajectory.c if column.name not in ("no", "abandoned", "digest"))
 """The columns of a trajectory that its head digest covers: all but the flag of its newest version."""
 RUNNING_HEAD: dict[str, Any] = dict.fromkeys(HEAD_COLUMNS) | {
-    **{"reward": 0.0, "n_steps": 0, "n_tokens": 0, "error": "", "stop_reason": "", "ended_by": "", "extras": {}}
+    **{"reward": 0.0, "n_steps": 0, "n_tokens": 0, "error": "", "stop_reason": "", "reached": "", "ended_by": ""},
+    "extras": {},
 }
 """The values of the columns that the end of a trajectory writes, while it runs; the others are None here."""
 GROUP_COLUMNS = (

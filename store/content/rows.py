@@ -27,7 +27,7 @@ INLINE_MESSAGES_BYTES = 64 * 1024
 """Bytes of a turn's messages above which they are a blob."""
 
 STEP = (
-    *("idx", "agent", "observation", "observation_hash", "action", "reward", "reward_parts", "terminated"),
+    *("idx", "agent", "cut_by", "observation", "observation_hash", "action", "reward", "reward_parts", "terminated"),
     *("truncated", "failed", "action_valid", "state_key", "model_ms", "env_ms", "messages", "digest", "created_at"),
 )
 STEP_BLOBS = ("observation_blob", "messages_blob")
@@ -153,6 +153,7 @@ def _add_step(rows: Rows, step: Step, messages: Sequence[Message]) -> None:
     row = {
         "idx": step.index,
         "agent": step.agent,
+        "cut_by": step.cut_by.value if step.cut_by else "",
         **text_columns(rows.blobs, "observation", step.observation),
         "observation_hash": step.observation_hash,
         "action": step.action,

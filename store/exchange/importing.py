@@ -227,6 +227,7 @@ def _writes(episode: Episode, images: Iterable[str]) -> list[operations.Write[No
             success=one.success,
             error=one.error,
             stop_reason=one.stop_reason,
+            reached=one.reached,
             final_observation_hash=one.final_observation_hash,
             final_observation=episode.final_observation,
             final_images=[NewBlob.of(episode.images[name], PNG) for name in one.final_images],

@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection, func, select
 
-from ...records import EndedBy, Status
+from ...records import EndedBy, Limit, Status
 from ..content.blobs import NewBlob
 from ..content.digests import BEGUN, head_digest, stored_circumstances, stored_time
 from ..content.rows import INLINE_TEXT, Tally, text_blob
@@ -43,7 +43,9 @@ class Ending:
     error: str = ""
     """The reason of a failure."""
     stop_reason: str = ""
-    """The limit that truncated the episode."""
+    """The reason for which the episode was truncated."""
+    reached: Limit | None = None
+    """The limit of the horizon that truncated it."""
     ended_by: EndedBy = EndedBy.EPISODE
     final_observation_hash: str = ""
     final_observation: str | NewBlob | None = None
@@ -137,6 +139,7 @@ def _end_values(end: Ending, tally: Tally) -> dict[str, Any]:
         "success": None if end.success is None else bool(end.success),
         "error": end.error,
         "stop_reason": end.stop_reason,
+        "reached": end.reached.value if end.reached else "",
         "ended_by": end.ended_by.value,
         "final_observation_hash": end.final_observation_hash or None,
         "extras": dict(end.extras),
@@ -173,7 +176,7 @@ def _check_whole(trajectory: str, what: str, written: int, stored: int) -> None:
         )
 
 
-_ENDED_PLAIN = ("status", "reward", "ended_by", "n_steps", "n_tokens", "min_version", "max_version")
+_ENDED_PLAIN = ("status", "reward", "ended_by", "reached", "n_steps", "n_tokens", "min_version", "max_version")
 _ended_plain = itemgetter(*_ENDED_PLAIN)
 _ENDED_HASHES = ("final_observation_blob", "final_observation_hash", "content_digest")
 _ENDED = (

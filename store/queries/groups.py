@@ -2,12 +2,12 @@
 
 from sqlalchemy import ColumnElement, Connection, and_, case, false, func, or_, select
 
-from ...records import Group, GroupState, Outcome, Purpose, Status
+from ...records import Group, GroupState, Limit, Outcome, Purpose, Status
 from ..content.rows import Tally
 from ..content.turn_rows import turn_rows
 from ..database import Database
 from ..operations.group_states import CONTENT_REMOVED, RUN_ENDED, RUN_RESUMED
-from ..schema import no_of, rollout_group, trajectory
+from ..schema import no_of, rollout_group, step, trajectory
 from ..schema import run as run_table
 from .load import load_group_heads
 
@@ -119,8 +119,11 @@ def next_group(conn: Connection, run: str) -> int:
 
 def members(conn: Connection, group: str) -> list[Outcome]:
     """Return the latest attempt of each member of a group, by member."""
+    cut = select(func.count()).where(step.c.trajectory_no == trajectory.c.no, step.c.cut_by != "").scalar_subquery()
     rows = conn.execute(
-        select(trajectory).where(_of_group(group)).order_by(trajectory.c.member, trajectory.c.attempt)
+        select(trajectory, cut.label("cut_turns"))
+        .where(_of_group(group))
+        .order_by(trajectory.c.member, trajectory.c.attempt)
     ).all()
     latest = {row.member: row for row in rows}
     owners = {row.no: row.member for row in rows}
@@ -135,6 +138,8 @@ def members(conn: Connection, group: str) -> list[Outcome]:
             turns=row.n_steps,
             tokens=row.n_tokens,
             error=row.error or row.stop_reason,
+            reached=Limit(row.reached) if row.reached else None,
+            cut_turns=row.cut_turns,
             parent=None if row.branched_from is None else owners.get(row.branched_from),
             branched_at=row.branched_at,
         )

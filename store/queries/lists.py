@@ -74,6 +74,8 @@ class TrajectoryRow:
     success: bool | None
     error: str
     stop_reason: str
+    reached: str
+    """One of ``records.Limit``; empty if no limit of the horizon truncated it."""
     n_steps: int
     n_tokens: int
     min_version: int | None

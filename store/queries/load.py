@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, select
 
-from ...records import Group, GroupState, Horizon, Message, Purpose, Source, Status, Step, Task, Trajectory
+from ...records import Group, GroupState, Horizon, Limit, Message, Purpose, Source, Status, Step, Task, Trajectory
 from ..content.blobs import check
 from ..content.digests import HEADS as HEADS_WITH_GROUPS
 from ..content.digests import head_digest
@@ -263,6 +263,7 @@ def _step(row: Row, observation: str, images: Sequence[str], message: int | None
         reward_parts=row["reward_parts"] or {},
         message=message,
         images=tuple(images),
+        cut_by=Limit(row["cut_by"]) if row["cut_by"] else None,
         **{name: row[name] for name in _OF_STEP},
     )
 
@@ -287,6 +288,7 @@ def _trajectory(
         steps=tuple(steps),
         messages=tuple(messages),
         branched_from=row["parent_id"],
+        reached=Limit(row["reached"]) if row["reached"] else None,
         **{name: row[name] for name in _OF_TRAJECTORY},
     )
 

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, JsonValue, ValidationError
 
-from ....records import Group, Horizon, Purpose, Source, Status, Step, Task, Trajectory
+from ....records import Group, Horizon, Limit, Purpose, Source, Status, Step, Task, Trajectory
 from ...errors import ExchangeError
 
 KEY = "turnwise"
@@ -45,6 +45,7 @@ class TurnOrigin(OriginModel):
     action_valid: bool = True
     state_key: str = ""
     agent: str = ""
+    cut_by: Limit | None = None
     observation_hash: HashText = ""
     model_ms: FiniteFloat = 0.0
     env_ms: FiniteFloat = 0.0
@@ -79,6 +80,7 @@ class EpisodeOrigin(OriginModel):
     success: bool | None
     error: str
     stop_reason: str
+    reached: Limit | None
     deterministic: bool
     final_observation_hash: HashText
     extras: dict[str, JsonValue]

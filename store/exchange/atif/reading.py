@@ -280,6 +280,7 @@ def _foreign(document: Document, turns: _Turns, task: TaskOrigin | None) -> Epis
         success=verdict,
         error="",
         stop_reason="",
+        reached=None,
         deterministic=False,
         final_observation_hash="",
         extras={"agent": {"name": document.agent.name, "version": document.agent.version}},

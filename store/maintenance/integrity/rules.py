@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Column, ColumnElement, Connection, Table, and_, exists, func, or_, select
 
-from ....records import SPLITS, EndedBy, GroupState, Purpose, Source, Status
+from ....records import SPLITS, EndedBy, GroupState, Limit, Purpose, Source, Status
 from ...content.blob_root import NAMES
 from ...content.blobs import IN_DATABASE, IN_FOLDER, MESSAGES, PNG, TEXT, ZLIB
 from ...schema import (
@@ -350,7 +350,9 @@ VOCABULARIES: dict[Column[Any], Collection[str]] = {
     trajectory.c.status: _words(Status),
     trajectory.c.purpose: _words(Purpose),
     trajectory.c.ended_by: ["", *_words(EndedBy)],
+    trajectory.c.reached: ["", *_words(Limit)],
     trajectory.c.source: _words(Source),
+    step.c.cut_by: ["", *_words(Limit)],
     task.c.split: SPLITS,
     lease.c.outcome: ("", "consumed", "released", "expired", "overdue", "resumed"),
     blob.c.location: (IN_DATABASE, IN_FOLDER),

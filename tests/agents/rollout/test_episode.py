@@ -23,7 +23,7 @@ from turnwise.agents.tokens.renderers import load_renderer
 from turnwise.envs.runner.env_thread import EnvThread
 from turnwise.envs.tasks import make_task
 from turnwise.errors import TurnwiseError
-from turnwise.records import Horizon, Source, Status, Trajectory
+from turnwise.records import Horizon, Limit, Source, Status, Trajectory
 from turnwise.store.content.rows import STEP
 from turnwise.store.errors import StoreConflict, StoreFull
 from turnwise.store.operations import Write
@@ -233,7 +233,7 @@ def begin(tmp_path_factory: pytest.TempPathFactory) -> Begin:
 def test_the_limit_on_tokens_per_turn_bounds_a_turn(begin: Begin) -> None:
     player, client = begin(Horizon(9, 4, 100, 100), 50)
     answer = asyncio.run(player.act("w1 w2", ()))
-    assert answer.tokens == 4
+    assert (answer.tokens, answer.cut_by) == (4, Limit.TOKENS_PER_TURN)
     assert client.requests[0][1] == 4
     prompt, completion = answer.messages
     sampled = (list(completion.tokens), list(completion.mask), completion.source)
@@ -247,9 +247,13 @@ def test_the_limit_on_tokens_per_episode_ends_the_episode(begin: Begin) -> None:
     async def scenario() -> None:
         player, client = begin(Horizon(9, 4, 7, 100), 50)
         assert (await player.act("w1", ())).tokens == 4
-        assert (await player.act("w1", ())).tokens == 3
-        with pytest.raises(HorizonReached, match="the limit on tokens per episode was reached"):
+        last = await player.act("w1", ())
+        assert (last.tokens, last.cut_by) == (3, Limit.TOKENS_PER_EPISODE)
+        with pytest.raises(
+            HorizonReached, match=r"7 tokens sampled, `horizon\.max_tokens_per_episode` is 7"
+        ) as reached:
             await player.act("w1", ())
+        assert reached.value.limit is Limit.TOKENS_PER_EPISODE
         assert [limit for _, limit in client.requests] == [4, 3]
 
     asyncio.run(scenario())
@@ -260,8 +264,11 @@ def test_prompt_and_completion_fit_into_the_context(begin: Begin) -> None:
         player, client = begin(Horizon(9, 8, 100, 20), 50)
         for _ in range(2):
             await player.act("w1 w2 w3", ())
-        with pytest.raises(HorizonReached, match="the limit on context was reached"):
+        with pytest.raises(
+            HorizonReached, match=r"with its last observation of 4, `horizon\.max_context` is 20"
+        ) as error:
             await player.act("w1 w2 w3", ())
+        assert error.value.limit is Limit.CONTEXT
         first, last = client.requests
         assert first[1] == 8
         assert sum(last) == 20

@@ -15,7 +15,7 @@ from turnwise.agents.tiny_model import new_model
 from turnwise.agents.tokens.renderer import Renderer
 from turnwise.agents.tokens.renderers import load_renderer
 from turnwise.envs.tiny.text import VOCABULARY
-from turnwise.records import Group, GroupState, Horizon, Outcome, Role, Status, Trajectory
+from turnwise.records import Group, GroupState, Horizon, Limit, Outcome, Role, Status, Trajectory
 from turnwise.store.writing.client import StoreClient
 from turnwise.tests.agents.players import QUICK, Stage, group, on_stage, site
 from turnwise.tests.agents.sampled_groups import Decides, Sampler, sampled_by, twice_after_two_turns
@@ -112,11 +112,12 @@ def test_a_thought_whose_action_does_not_fit_is_stored_and_not_trained_on(tmp_pa
         sizes = [len(message.tokens) for message in whole.messages]
         of = group(site("find"), 1, replace(HORIZON, max_context=sum(sizes[:7])), name="h")
         (outcome,), (one,), client = await played(stage, chat, of)
-        assert (outcome.status, outcome.turns, outcome.error) == (
-            Status.TRUNCATED,
-            1,
-            "the limit on context was reached",
+        assert (outcome.status, outcome.turns, outcome.reached) == (Status.TRUNCATED, 1, Limit.CONTEXT)
+        assert outcome.error == (
+            f"the conversation has {sum(sizes[:7])} tokens with its last observation of {sizes[6]}, "
+            f"`horizon.max_context` is {sum(sizes[:7])}"
         )
+        assert (one.reached, one.stop_reason) == (Limit.CONTEXT, outcome.error)
         assert [len(tokens) for _, tokens in client.requests[one.id]] == [THOUGHT, 2, THOUGHT]
         assert outcome.tokens == client.sampled_tokens
         assert len(one.messages) == 6
@@ -133,6 +134,7 @@ def test_the_limit_on_the_episode_leaves_a_token_for_the_action(tmp_path: Path, 
         (outcome,), (one,), client = await played(stage, chat, group(site("find"), 1, horizon))
         assert [len(tokens) for _, tokens in client.requests[one.id]] == [THOUGHT, 2, THOUGHT, 2, 1, 1]
         assert (outcome.turns, outcome.tokens) == (3, 12)
-        assert outcome.error == "the limit on tokens per episode was reached"
+        assert outcome.error == "12 tokens sampled, `horizon.max_tokens_per_episode` is 12"
+        assert (outcome.reached, one.reached) == (Limit.TOKENS_PER_EPISODE, Limit.TOKENS_PER_EPISODE)
 
     on_stage(tmp_path, scenario)

@@ -15,6 +15,7 @@ from turnwise.records import (
     Group,
     GroupState,
     Horizon,
+    Limit,
     Message,
     Purpose,
     Role,
@@ -96,7 +97,7 @@ def episode(number: int = 0, *, images: bool = True, **changes: Any) -> Episode:
     )
     shown, last = ((PICTURE_HASH,), (LAST_HASH,)) if images else ((), ())
     steps = [
-        turn(0, "page one\n\x00\x1a\ud800 ünï", 'click "next"', images=shown),
+        turn(0, "page one\n\x00\x1a\ud800 ünï", 'click "next"', images=shown, cut_by=Limit.TOKENS_PER_TURN),
         turn(1, "page two", "stop", action_valid=False, terminated=True, failed=number % 2 == 1, agent="a"),
     ]
     one = Trajectory(
@@ -122,6 +123,7 @@ def episode(number: int = 0, *, images: bool = True, **changes: Any) -> Episode:
             sampled(3, 2, [9, 2]),
         ],
         stop_reason="",
+        reached=Limit.TURNS,
         final_images=last,
         uid=UUID(int=(1 << 100) + number),
     )

@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from sqlalchemy import select, update
-from turnwise.records import GroupState, Purpose, Status, Trajectory
+from turnwise.records import GroupState, Limit, Purpose, Status, Trajectory
 from turnwise.store.content.blobs import PNG, NewBlob, digest
 from turnwise.store.content.rows import rows_of
 from turnwise.store.database import Database
@@ -113,7 +113,7 @@ def play_illustrated(database: Database, name: str) -> None:
     images = {digest(content): content for content in (SCREEN, LARGE_SCREEN)}
     for index in range(2):
         steps, messages = records(index, text="a long page " * 400 if index else None)
-        steps = [replace(one, images=tuple(images), agent="one") for one in steps]
+        steps = [replace(one, images=tuple(images), agent="one", cut_by=Limit.CONTEXT) for one in steps]
         messages = [replace(one, images=tuple(images)[:1], agent="one") for one in messages]
         call(database, "append", trajectory=f"{name}-0", rows=rows_of(steps, messages, images))
     _, (seen, thought) = records(2)
@@ -126,7 +126,8 @@ def play_illustrated(database: Database, name: str) -> None:
         reward=1.0,
         success=False,
         error="none",
-        stop_reason="max_turns",
+        stop_reason="2 turns played",
+        reached=Limit.TURNS,
         final_observation_hash="ee" * 16,
         final_observation="the end " * 400,
         final_images=[NewBlob.of(SCREEN, PNG)],
