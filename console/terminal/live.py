@@ -18,11 +18,13 @@ from .output import console, print_text
 from .sanitize import one_line
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ...trainer.telemetry.events import EvalResult, Event, UpdateDone
 
 MAX_ROWS = 12
 LINE_INTERVAL_S = 2.0
-COLUMNS = ("update", "success", "reward", "horizon", "staleness", "tokens/s", "turns/s", "entropy", "groups")
+COLUMNS = ("update", "success", "reward", "horizon", "staleness", "tokens/s", "turns/s", "entropy", "limits", "groups")
 
 
 class LiveView:
@@ -85,14 +87,16 @@ class LiveView:
 
     def _draw(self) -> RenderableType:
         table = Table(title=Text(f"run {one_line(self._run)}"), title_justify="left", box=None, header_style="bold")
-        for name in COLUMNS[:-1]:
+        for name in COLUMNS[:-2]:
             table.add_column(name, justify="right")
         for row in self._rows:
-            table.add_row(*map(Text, row[:-1]))
-        # Not a column: the table has to fit a terminal of 80 columns.
-        groups = f"groups: {self._rows[-1][-1] or 'none'}; " if self._rows else ""
-        waiting = f"waiting on {one_line(self._waiting)}" if self._waiting else "not waiting"
-        return Group(table, Text(groups + waiting, style="dim"))
+            table.add_row(*map(Text, row[:-2]))
+        # Not columns: the table has to fit a terminal of 80 columns.
+        limits, groups = self._rows[-1][-2:] if self._rows else ("", "")
+        below = [f"groups: {groups or 'none'}"] if self._rows else []
+        below += [f"cut by limits: {limits}"] if limits else []
+        below.append(f"waiting on {one_line(self._waiting)}" if self._waiting else "not waiting")
+        return Group(table, Text("; ".join(below), style="dim"))
 
 
 def _row(event: "UpdateDone") -> tuple[str, ...]:
@@ -106,13 +110,21 @@ def _row(event: "UpdateDone") -> tuple[str, ...]:
         f"{event.tokens_per_s:.0f}",
         f"{event.turns_per_s:.0f}",
         "" if event.entropy is None else f"{event.entropy:.2f}",
+        _limits(event.limits),
         groups,
     )
+
+
+def _limits(shares: "Mapping[str, float]") -> str:
+    return " ".join(f"{one_line(limit, 24)} {share:.0%}" for limit, share in shares.items())
 
 
 def _evaluated(event: "EvalResult") -> str:
     rates = "".join(f"  {one_line(str(name), 24)} {value:.2f}" for name, value in event.by_environment.items())
     left_out = f"  ({event.failed} episodes failed and are left out)" if event.failed else ""
     own = f"  ({event.failed_by_policy} ended as policy_error or timeout)" if event.failed_by_policy else ""
+    from ...trainer.telemetry.limits import notable
+
+    limits = f"  cut by limits: {cut}" if (cut := _limits(notable(event.limits))) else ""
     shown = f"{one_line(event.name)}: success {event.success:.3f} [{event.low:.3f}, {event.high:.3f}]"
-    return f"{shown}{rates}{left_out}{own}"
+    return f"{shown}{rates}{limits}{left_out}{own}"

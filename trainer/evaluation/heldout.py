@@ -12,6 +12,7 @@ from ...records import SCORED_STATUSES, Group, GroupState, Horizon, Outcome, Pur
 from ...store.run_store import RunStore
 from ..config.sections import HELD_OUT_SEED, EnvironmentConfig
 from ..telemetry.events import EvalResult
+from ..telemetry.limits import LimitCounts
 
 Z95 = 1.959963984540054
 """Standard normal quantile of a two-sided 95 % interval."""
@@ -133,10 +134,11 @@ def summarize(
     """Return the result of an evaluation of ``requested`` tasks from the ends of their episodes."""
     counted = [(task, outcome) for task, outcome in played if is_counted(outcome.status)]
     low, high = wilson(sum(is_success(one.success, one.status, one.reward) for _, one in counted), len(counted))
-    by_environment = {}
+    by_environment, limits = {}, {}
     for environment, name_of in zip(environments, labels(environments), strict=True):
         key = env_key_of(environment.id, environment.options)
-        by_environment[name_of] = _rate(one for task, one in counted if env_key(task) == key)
+        own = [one for task, one in counted if env_key(task) == key]
+        by_environment[name_of], limits[name_of] = _rate(own), LimitCounts.of(own).metrics()
     return EvalResult(
         name=name,
         run=run,
@@ -149,6 +151,8 @@ def summarize(
         reward=sum(one.reward for _, one in counted) / max(len(counted), 1),
         turns=sum(one.turns for _, one in counted) / max(len(counted), 1),
         by_environment=by_environment,
+        limits=LimitCounts.of(one for _, one in counted).metrics(),
+        limits_by_environment=limits if len(limits) > 1 else {},
         seconds=seconds,
         note=next((one.error for _, one in played if one.error.startswith(FIRST_OBSERVATION)), ""),
     )

@@ -1,5 +1,6 @@
 """Compute the numbers stored with an update: the contribution of each trajectory, and the metrics of the batch."""
 
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from statistics import fmean
 from types import MappingProxyType
@@ -7,10 +8,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...envs.tasks import env_key
 from ...rates import success_rate
-from ...records import SCORED_STATUSES, Group, Source
+from ...records import SCORED_STATUSES, Group, Source, Trajectory
 from ...store.operations import BatchItem
 from ..algorithms.losses.base import SOURCES
+from ..telemetry.limits import LimitCounts
 from .batch import Batch
 
 POLICY = SOURCES.index(Source.POLICY)
@@ -71,6 +74,7 @@ def batch_metrics(groups: Sequence[Group], batch: Batch) -> dict[str, Any]:
         [np.empty(0, np.int32), *(one.staleness[kept & (one.sample.sources == POLICY)] for one, kept in trained)]
     )
     values, counts = np.unique(ages, return_counts=True)
+    by_environment = _limits_by_environment(groups)
     sources = np.concatenate([np.empty(0, np.int8), *(one.sample.sources[kept] for one, kept in trained)])
     authors = {SOURCES[index].value: int(count) for index, count in enumerate(np.bincount(sources)) if count}
     return {
@@ -82,6 +86,8 @@ def batch_metrics(groups: Sequence[Group], batch: Batch) -> dict[str, Any]:
         "reward": fmean([member.reward for member in members]) if members else 0.0,
         "trajectories": len(members),
         "turns": len(steps),
+        **LimitCounts.of_trajectories(members).metrics(),
+        **({"limits_by_environment": by_environment} if len(by_environment) > 1 else {}),
         "invalid_action_fraction": sum(not step.action_valid for step in steps) / max(len(steps), 1),
         "horizon_turns": max(group.horizon.max_turns for group in groups),
         "staleness_mean": float(ages.mean()) if len(ages) else 0.0,
@@ -98,3 +104,11 @@ def batch_metrics(groups: Sequence[Group], batch: Batch) -> dict[str, Any]:
         "replayed_fraction": authors.get(Source.REPLAY.value, 0) / max(len(sources), 1),
         "replayed_swept_fraction": batch.swept_replayed_tokens / max(batch.replayed_tokens, 1),
     }
+
+
+def _limits_by_environment(groups: Sequence[Group]) -> dict[str, dict[str, float]]:
+    """Return the shares of the limits (``LimitCounts.metrics``) by environment."""
+    members: dict[str, list[Trajectory]] = defaultdict(list)
+    for group in groups:
+        members[env_key(group.task)] += [one for one in group.trajectories if one.status in SCORED_STATUSES]
+    return {environment: LimitCounts.of_trajectories(members[environment]).metrics() for environment in sorted(members)}

@@ -17,6 +17,7 @@ from ...records import GroupState, PolicyVersion, ScoredGroup
 from ..context import RunContext
 from ..failpoints import failpoint
 from ..telemetry.events import UpdateDone
+from ..telemetry.limits import notable
 from .backends.base import LearnerBackend
 from .batch import Batch, assemble
 from .batch_stats import batch_items, batch_metrics
@@ -223,4 +224,5 @@ def update_event(
         loss=metrics["loss"],
         entropy=metrics.get("entropy"),
         seconds=training_s,
+        limits=notable(metrics),
     )

@@ -1,17 +1,22 @@
 """The training loop: wait for a batch, train on it, publish the new version, checkpoint and evaluate when due."""
 
+import logging
 from dataclasses import asdict
 from time import monotonic
 
 from ...errors import TurnwiseError
+from ...records import Limit
 from ...store import queries
 from ..context import RunContext
 from ..learner.update import UpdateResult, update_event
-from ..telemetry.events import Note
+from ..telemetry.events import Note, UpdateDone
+from ..telemetry.limits import warning
 from .group_source import GroupSource
 from .preparation import RunParts
 from .profile import RunProfile
 from .state import RunState
+
+LOG = logging.getLogger(__name__)
 
 MAX_STALE_BATCHES = 10
 """Consecutive batches without a fresh token within the staleness bound that end the run."""
@@ -28,6 +33,8 @@ class TrainingLoop:
         self._parts = parts
         self._source = source
         self._empty = EmptyBatches()
+        self._warned: set[str] = set()
+        """The limits that were warned of."""
         self._profile: RunProfile | None = None
         if context.config.profile:
             self._profile = RunProfile(context.folder, parts.cluster, parts.learner, context.report)
@@ -105,10 +112,20 @@ class TrainingLoop:
         """Report an update that took ``seconds`` since the last one."""
         context = self._context
         event = update_event(trained, seconds, self._state.trained_s, await context.store.read(queries.active_groups))
-        context.metrics.write("update", trained.update, {**trained.metrics, **asdict(event)})
+        shown = {name: value for name, value in asdict(event).items() if name != "limits"}  # the metrics have them all
+        context.metrics.write("update", trained.update, {**trained.metrics, **shown})
         context.report(event)
+        self._warn_of_limits(event)
         if self._profile is not None:
             await self._profile.count(trained.update)
+
+    def _warn_of_limits(self, event: UpdateDone) -> None:
+        """Warn of each limit on tokens that cuts more than a tenth, once per process."""
+        for limit, share in event.limits.items():
+            if limit not in self._warned and (text := warning(Limit(limit), share, f"update {event.update}")):
+                self._warned.add(limit)
+                LOG.warning("%s", text)
+                self._context.report(Note(text))
 
 
 class EmptyBatches:

@@ -41,6 +41,8 @@ class UpdateDone:
     """Mean entropy of the policy in nats; None if the loss does not compute it."""
     seconds: float
     """Training time so far."""
+    limits: Mapping[str, float] = field(default_factory=dict)
+    """The limits of the horizon that cut more than a tenth of the turns or episodes, with the share."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,9 @@ class EvalResult:
     seconds: float = 0.0
     note: str = ""
     """The reason for which an episode ended before its first turn; empty if none did."""
+    limits: dict[str, float] = field(default_factory=dict)
+    """The shares that the limits of the horizon cut, and the mean length of an answer (``limits.LimitCounts``)."""
+    limits_by_environment: dict[str, dict[str, float]] = field(default_factory=dict)
 
     def json(self) -> dict[str, Any]:
         """Return the fields as JSON values."""

@@ -51,6 +51,16 @@ def test_a_line_leaves_out_the_entropy_that_the_loss_does_not_compute() -> None:
     assert "turns/s 500  groups" in watch(replace(update(1), entropy=None))
 
 
+def test_limits_that_cut_more_than_a_tenth_are_shown() -> None:
+    cut = replace(update(1), limits={"max_tokens_per_turn": 0.69, "max_turns": 0.5})
+    assert "entropy 1.50  limits max_tokens_per_turn 69% max_turns 50%  groups" in watch(cut)
+    assert "cut by limits: max_tokens_per_turn 69% max_turns 50%; waiting" in watch(cut, terminal=True)
+    shares = {"response_tokens": 4.0, "cut_turn_fraction": 0.69, "max_turns_fraction": 0.1}
+    shares |= {"max_tokens_per_episode_fraction": 0.0, "max_context_fraction": 0.0}
+    result = EvalResult("after", "r", 10, 0, 0, 0.5, 0.2, 0.8, 0.5, 4.0, limits=shares)
+    assert "cut by limits: max_tokens_per_turn 69%" in watch(result)
+
+
 def test_lines_keep_the_order_of_events() -> None:
     lines = watch(update(1), update(2), Note("checkpoint written"), update(3)).splitlines()
     assert [line.split("  ")[0] for line in lines] == ["update 1", "update 2", "checkpoint written", "update 3"]
