@@ -66,6 +66,16 @@ def new_model(
     return path
 
 
+def new_tokenizer(path: Path, vocabulary: Sequence[str], max_context: int) -> Path:
+    """Write the tokenizer of ``new_model`` alone.
+
+    Raises:
+        ValueError: as ``new_model``.
+    """
+    _tokenizer(vocabulary, max_context).save_pretrained(path)
+    return path
+
+
 def _tokenizer(vocabulary: Sequence[str], max_context: int) -> Any:
     from tokenizers import Tokenizer
     from tokenizers.models import WordLevel

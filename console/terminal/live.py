@@ -20,6 +20,7 @@ from .sanitize import one_line
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from ...records import Limit
     from ...trainer.telemetry.events import EvalResult, Event, UpdateDone
 
 MAX_ROWS = 12
@@ -115,8 +116,8 @@ def _row(event: "UpdateDone") -> tuple[str, ...]:
     )
 
 
-def _limits(shares: "Mapping[str, float]") -> str:
-    return " ".join(f"{one_line(limit, 24)} {share:.0%}" for limit, share in shares.items())
+def _limits(shares: "Mapping[Limit, float]") -> str:
+    return " ".join(f"{limit} {share:.0%}" for limit, share in shares.items())
 
 
 def _evaluated(event: "EvalResult") -> str:

@@ -7,9 +7,13 @@ observation that the policy cannot read, or has rewards that an agent can forge.
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from ...agents.errors import ImagesUnsupported, too_long
+from ...agents.model_folder import base_model
 from ...agents.players.policy import refuse_images
+from ...agents.tiny_model import new_tokenizer
 from ...agents.tokens.conversation import Conversation
 from ...agents.tokens.renderer import Renderer
 from ...agents.tokens.renderers import load_renderer
@@ -17,11 +21,14 @@ from ...envs.base import TurnEnv
 from ...envs.errors import EnvError, NotTrainable, UnknownEnvironment
 from ...envs.registry import spec
 from ...envs.runner.env_thread import EnvThread
-from ...envs.sandboxes import missing_images
+from ...envs.sandboxes import any_sandboxed, missing_images
+from ...errors import TurnwiseError
+from ...process.start import absolute
 from ...store import queries
 from ...store.database import Database
 from ..config.sections import HELD_OUT_SEED, EnvironmentConfig
 from ..warmup.vocabulary import closed_vocabulary
+from .longest_action import too_short_turn
 from .refusal import RUNS, Command, Cost, Refusal, Stage, Subject, refuses
 
 GROUPS_PER_READ = 1000
@@ -113,18 +120,48 @@ def unplayable_environments(subject: Subject) -> Iterator[Refusal]:
     return _each(known(subject.config.environments), play)
 
 
-@refuses("environments", Cost.ENVIRONMENTS, Command.TRAIN, Command.FORK, Command.EVAL, stage=Stage.ACTORS)
+@refuses("environments", Cost.MODEL, Command.TRAIN)
 def unread_observations(subject: Subject) -> Iterator[Refusal]:
-    """Refuse environments whose first observation has an image, or does not fit the context of the model.
+    """Refuse environments with a first observation or a valid action that the limits of the run cut.
 
-    Checked while the actors start, because a reset may lease a sandbox from the run. An environment that fails here is
-    left to its episodes, which record the failure.
+    Those are an observation with an image or longer than the context, and an action longer than a turn. An environment
+    that fails here is left to its episodes, which record the failure. A model that cannot be read has its own refusal.
     """
-    if subject.model is not None and subject.config.played_environments:
-        yield from _unread(subject, load_renderer(subject.model))
+    config, environments = subject.config, _without_sandboxes(subject)
+    if not environments:
+        return
+    with TemporaryDirectory() as folder:
+        try:
+            if config.model.path is None:
+                words = closed_vocabulary(environments)
+                renderer = load_renderer(new_tokenizer(Path(folder), words, config.max_context))
+            else:
+                renderer = load_renderer(base_model(absolute(config.model.path)))
+        except (TurnwiseError, OSError, ValueError):
+            return
+        yield from _unread(subject, environments, renderer)
 
 
-def _unread(subject: Subject, renderer: Renderer) -> Iterator[Refusal]:
+def _without_sandboxes(subject: Subject) -> list[EnvironmentConfig]:
+    """Return the environments that are checked before anything starts: their reset leases no sandbox from the run, and
+    the tokenizer of the model is on this machine."""
+    path = subject.config.model.path
+    if path is not None and not absolute(path).is_dir():
+        return []
+    return [one for one in known(subject.config.played_environments) if not any_sandboxed([one.id])]
+
+
+@refuses("environments", Cost.ENVIRONMENTS, Command.TRAIN, Command.FORK, Command.EVAL, stage=Stage.ACTORS)
+def unread_observations_of_sandboxes(subject: Subject) -> Iterator[Refusal]:
+    """Refuse, as ``unread_observations`` does, the environments that it leaves out, while the actors start."""
+    if subject.model is None:
+        return
+    checked = _without_sandboxes(subject) if subject.command is Command.TRAIN else []
+    if left := [one for one in known(subject.config.played_environments) if one not in checked]:
+        yield from _unread(subject, left, load_renderer(subject.model))
+
+
+def _unread(subject: Subject, environments: Sequence[EnvironmentConfig], renderer: Renderer) -> Iterator[Refusal]:
     async def look(environment: EnvironmentConfig) -> Refusal | None:
         try:
             async with _made(environment, subject.config.rollout.reset_timeout_s) as thread:
@@ -132,13 +169,14 @@ def _unread(subject: Subject, renderer: Renderer) -> Iterator[Refusal]:
         except EnvError:
             return None
 
-    return _each(known(subject.config.played_environments), look)
+    return _each(environments, look)
 
 
 async def _look(
     subject: Subject, environment: EnvironmentConfig, thread: EnvThread, renderer: Renderer | None
 ) -> Refusal | None:
-    """Return why the first observation cannot be read; without a renderer, its tokens are not counted.
+    """Return why the first observation cannot be read, or a valid action not written by a policy that is trained;
+    without a renderer, tokens are not counted.
 
     Raises:
         EnvError: the environment cannot be reset.
@@ -156,7 +194,9 @@ async def _look(
     conversation = Conversation(renderer, thread.instructions)
     conversation.observe(seen.text)
     if (tokens := len(conversation.prompt())) < max_context:
-        return None
+        if subject.command is Command.EVAL:
+            return None
+        return await too_short_turn(subject.config, environment.id, thread, renderer)
     return Refusal(
         "horizon.max_context",
         f"{environment.id}: {too_long(tokens, max_context)}, so no episode would have a turn",

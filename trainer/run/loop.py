@@ -5,7 +5,6 @@ from dataclasses import asdict
 from time import monotonic
 
 from ...errors import TurnwiseError
-from ...records import Limit
 from ...store import queries
 from ..context import RunContext
 from ..learner.update import UpdateResult, update_event
@@ -122,7 +121,7 @@ class TrainingLoop:
     def _warn_of_limits(self, event: UpdateDone) -> None:
         """Warn of each limit on tokens that cuts more than a tenth, once per process."""
         for limit, share in event.limits.items():
-            if limit not in self._warned and (text := warning(Limit(limit), share, f"update {event.update}")):
+            if limit not in self._warned and (text := warning(limit, share, f"update {event.update}")):
                 self._warned.add(limit)
                 LOG.warning("%s", text)
                 self._context.report(Note(text))

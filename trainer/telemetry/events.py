@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from ...records import GroupState
+from ...records import GroupState, Limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class UpdateDone:
     """Mean entropy of the policy in nats; None if the loss does not compute it."""
     seconds: float
     """Training time so far."""
-    limits: Mapping[str, float] = field(default_factory=dict)
+    limits: Mapping[Limit, float] = field(default_factory=dict)
     """The limits of the horizon that cut more than a tenth of the turns or episodes, with the share."""
 
 

@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 from turnwise.console.terminal import live
 from turnwise.console.terminal.live import LiveView
-from turnwise.records import GroupState
+from turnwise.records import GroupState, Limit
 from turnwise.trainer.telemetry.events import EvalResult, Note, UpdateDone
 
 
@@ -52,7 +52,7 @@ def test_a_line_leaves_out_the_entropy_that_the_loss_does_not_compute() -> None:
 
 
 def test_limits_that_cut_more_than_a_tenth_are_shown() -> None:
-    cut = replace(update(1), limits={"max_tokens_per_turn": 0.69, "max_turns": 0.5})
+    cut = replace(update(1), limits={Limit.TOKENS_PER_TURN: 0.69, Limit.TURNS: 0.5})
     assert "entropy 1.50  limits max_tokens_per_turn 69% max_turns 50%  groups" in watch(cut)
     assert "cut by limits: max_tokens_per_turn 69% max_turns 50%; waiting" in watch(cut, terminal=True)
     shares = {"response_tokens": 4.0, "cut_turn_fraction": 0.69, "max_turns_fraction": 0.1}

@@ -34,6 +34,7 @@ RESET_S = 10.0
 SERVER = "http://127.0.0.1:9/v1"
 INSTRUCTING = "sight/Instructing-v0"
 LISTED = "sight/Listed-v0"
+WORDY = "wordy/Wordy-v0"
 
 
 class Instructing(TextSiteEnv):
@@ -59,6 +60,15 @@ class Listed(Instructing):
         return super().reset(seed=seed, options=options)
 
 
+class Wordy(TextSiteEnv):
+    """The text site, whose later states have a valid action of nine words."""
+
+    def valid_actions(self) -> list[tuple[str, float]]:
+        valid = super().valid_actions()
+        return [*valid, (" ".join(["open"] * 9), 1.0)] if self.episode.page != "home" else valid
+
+
+gymnasium.register(WORDY, entry_point=Wordy)  # type: ignore[arg-type]
 gymnasium.register(INSTRUCTING, entry_point=Instructing)  # type: ignore[arg-type]
 gymnasium.register(LISTED, entry_point=Listed)  # type: ignore[arg-type]
 
@@ -73,8 +83,8 @@ def chat(tmp_path_factory: pytest.TempPathFactory) -> Renderer:
     return load_renderer(new_model(tmp_path_factory.mktemp("model"), words, hidden=16, layers=1, heads=2))
 
 
-def configured(chosen: list[EnvironmentConfig], max_context: int = 64) -> RunConfig:
-    horizon = {"max_context": max_context, "max_tokens_per_turn": 1}
+def configured(chosen: list[EnvironmentConfig], max_context: int = 64, max_tokens_per_turn: int = 8) -> RunConfig:
+    horizon = {"max_context": max_context, "max_tokens_per_turn": max_tokens_per_turn}
     return RunConfig(name="r", environments=chosen, horizon=horizon, rollout={"reset_timeout_s": RESET_S})
 
 
@@ -82,7 +92,7 @@ def look(
     chosen: list[EnvironmentConfig], chat: Renderer, command: Command = Command.TRAIN, max_context: int = 64
 ) -> None:
     """Check the first observations for a policy that reads tokens."""
-    refuse(list(checks._unread(Subject(configured(chosen, max_context), command), chat)))
+    refuse(list(checks._unread(Subject(configured(chosen, max_context), command), chosen, chat)))
 
 
 def play(chosen: list[EnvironmentConfig], policy: str) -> None:
@@ -143,6 +153,23 @@ def test_an_environment_that_lists_its_tasks_is_reset_with_one_of_them(chat: Ren
         look(ids, chat, command, max_context=2)
 
 
+def test_a_limit_that_cuts_the_longest_valid_action_is_refused(tmp_path: Path, chat: Renderer) -> None:
+    model = new_model(tmp_path / "model", closed_vocabulary(environments(TEXT_SITE)), hidden=16, layers=1, heads=2)
+    for path in (None, str(model)):
+        raw = {"name": "r", "preset": "tiny", "environments": [{"id": WORDY}], "model": {"path": path}}
+        with pytest.raises(Refused) as refused:
+            call(checks.unread_observations, parse_config(raw))
+        assert str(refused.value) == (
+            "wordy/Wordy-v0: the longest valid action has 9 tokens ('open open open open open open open open open'), "
+            "and `horizon.max_tokens_per_turn` is 4: the environment would read a part of it: set "
+            "`horizon.max_tokens_per_turn` to at least 10"
+        )
+        call(checks.unread_observations, parse_config(raw | {"horizon": {"max_tokens_per_turn": 9}}))
+    thinking = {"horizon": {"max_tokens_per_turn": 12}, "rollout": {"max_thought_tokens": 6}}
+    with pytest.raises(Refused, match=r"is 12, 6 of them for the thought .* to at least 16$"):
+        call(checks.unread_observations, parse_config(raw | thinking))
+
+
 def test_an_evaluation_of_a_server_stores_nothing(tmp_path: Path) -> None:
     store = f"sqlite:///{tmp_path}/turnwise.db"
     with pytest.raises(Refused, match="loop/Picture-v0: the observation contains 1 image"):
@@ -153,44 +180,23 @@ def test_an_evaluation_of_a_server_stores_nothing(tmp_path: Path) -> None:
     database.close()
 
 
-@pytest.mark.soak
-def test_a_run_ends_before_its_warm_up_and_its_first_episode(tmp_path: Path) -> None:
-    store = f"sqlite:///{tmp_path}/turnwise.db"
-    config = parse_config({"name": "blind", "environments": [{"id": PICTURE}], "evaluation": {"tasks": 2}})
-    notes: list[object] = []
-    with pytest.raises(Refused, match="loop/Picture-v0: the observation contains 1 image"):
-        train(config, store_url=store, report=notes.append)
-    assert [type(one).__name__ for one in notes] == ["Note"], "nothing but the start is reported"
-    database = open_database(store)
-    with database.read() as conn:
-        (run,) = queries.list_runs(conn)
-        assert run.status == "failed"
-        assert "reads text only" in run.error
-        assert queries.list_trajectories(conn) == []
-        assert queries.versions(conn, "blind") == {}
-    database.close()
-
-
 NARROW = r"Instructing-v0: the first observation has \d+ tokens, `horizon.max_context` is 16 "
 LONG = {"instructions": "open the " * 20}
 
 
-@pytest.mark.soak
-def test_a_run_names_a_first_observation_that_does_not_fit_before_its_first_episode(tmp_path: Path) -> None:
-    store = f"sqlite:///{tmp_path}/turnwise.db"
-    config = parse_config(
-        {
-            "name": "narrow",
-            "environments": [{"id": INSTRUCTING, "options": LONG}],
-            "horizon": {"max_turns": 3, "max_tokens_per_turn": 4, "max_context": 16},
-            "max_steps": 1,
-            "sft_warmup": {"steps": 1},
-            "evaluation": {"tasks": 0},
-        }
-    )
-    with pytest.raises(TurnwiseError, match=NARROW):
-        train(config, store_url=store)
-    assert trajectories(store) == []
+@pytest.mark.parametrize(
+    ("environment", "reason"),
+    [
+        ({"id": PICTURE}, "loop/Picture-v0: the observation contains 1 image"),
+        ({"id": INSTRUCTING, "options": LONG}, NARROW),
+    ],
+)
+def test_a_run_is_refused_before_anything_starts(tmp_path: Path, environment: dict[str, Any], reason: str) -> None:
+    limits = {"max_turns": 3, "max_tokens_per_turn": 4, "max_context": 16}
+    config = parse_config({"name": "blind", "environments": [environment], "horizon": limits})
+    with pytest.raises(Refused, match=reason):
+        train(config, store_url=f"sqlite:///{tmp_path}/turnwise.db", report=pytest.fail)
+    assert not (tmp_path / "turnwise.db").exists()
 
 
 @pytest.mark.soak
