@@ -35,7 +35,7 @@ def new_model(
     seed: int = 0,
     arch: Literal["qwen3", "llama"] = "qwen3",
     tie: bool = True,
-    max_context: int = 1024,
+    max_context: int = 4096,
 ) -> Path:
     """Write a randomly initialized float32 model and its word-level tokenizer to ``path``.
 

@@ -29,6 +29,9 @@ REFUSED: dict[str, str] = {name: one["reason"] for one in _ARGUMENTS["refused"] 
 FREE_SHARE_AT_START = 0.1
 """vLLM does not start unless this share of its GPU is free. With ``kv_cache_memory_bytes`` that is its only use of
 ``gpu_memory_utilization``, whose default would refuse a GPU on which the learner has loaded its weights."""
+LANGUAGE_MODEL_CACHE_BYTES = 1 << 30
+"""The default of ``kv_cache_memory_bytes`` in a run with ``model.path``: a context of 4,096 tokens of most models with
+up to four billion parameters."""
 DEFAULT_MAX_MODEL_LEN = 1024
 """Default context length: the maximum number of tokens in prompt and completion together."""
 LORA_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
@@ -66,7 +69,8 @@ class EngineConfig(BaseModel):
     """Maximum number of tokens per engine step; on a CPU, more than about 1,024 exceed its cache and cost a quarter of
     the speed."""
     kv_cache_memory_bytes: int = Field(default=256 << 20, gt=0)
-    """Memory of the key-value cache in bytes; on a CPU all of it is resident. `gpu_memory_utilization` replaces it."""
+    """Memory of the key-value cache in bytes; on a CPU all of it is resident. The default with `model.path` is 1 GiB.
+    `gpu_memory_utilization` replaces it."""
     block_size: int = Field(default=16, gt=0, multiple_of=16)
     """Granularity of the prefix cache, in tokens."""
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"

@@ -33,7 +33,7 @@ def new(
     heads: Annotated[int, typer.Option(min=1, max=1_024, help="Number of attention heads.")] = 4,
     arch: Annotated[str, typer.Option(help="qwen3 or llama.")] = "qwen3",
     tie: Annotated[bool, typer.Option(help="Share one matrix between input and output embeddings.")] = True,
-    context: Annotated[int, typer.Option(min=16, max=2**24, help="Maximum context, in tokens.")] = 1024,
+    context: Annotated[int, typer.Option(min=16, max=2**24, help="Maximum context, in tokens.")] = 4096,
     seed: Annotated[int, typer.Option(min=0, max=MAX_COUNT, help="Seed of the random initialization.")] = 0,
 ) -> None:
     """Create a tiny model and its word-level tokenizer for the given environments."""

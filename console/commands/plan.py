@@ -94,6 +94,7 @@ def _document(plan: "Plan", ways: list[list[str]]) -> dict[str, Any]:
             "cached_tokens": plan.engine.cached_tokens,
             "max_context": plan.engine.max_context,
         },
+        "horizon": plan.horizon,
         "flow": plan.flow,
         "refusals": plan.refusals,
         "remedies": ways,
@@ -112,12 +113,14 @@ def _print(plan: "Plan", ways: list[list[str]]) -> None:
     print_table(("process", "count", "place", "each", "of it"), rows, empty="no processes")
     places = [(place.name, size(place.needed), size(place.available), _verdict(place)) for place in plan.places]
     print_table(("place", "needs", "has", ""), places, empty="no places")
-    flow, engine = plan.flow, plan.engine
+    flow, engine, horizon = plan.flow, plan.engine, plan.horizon
     has_gpus = any(place.name != HOST for place in plan.places)
     print_fields(
         {
             "model": f"{plan.shape.model_type}, {plan.shape.parameters:,} parameters",
             "reserve": f"{GPU_RESERVE:.0%} of each GPU is left free" if has_gpus else "",
+            "horizon": f"{horizon.max_turns} turns, {horizon.max_tokens_per_turn:,} tokens per turn and "
+            f"{horizon.max_tokens_per_episode:,} per episode, a context of {horizon.max_context:,}",
             "in flight": f"{flow.groups} groups, {flow.episodes} episodes, at most {flow.tokens:,} tokens",
             "kv cache": f"{engine.cached_tokens:,} tokens per engine, or {engine.cached_contexts} full contexts of "
             f"{engine.max_context:,}",

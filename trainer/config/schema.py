@@ -7,11 +7,12 @@ from typing import Any, Self
 
 from pydantic import ConfigDict, Field, model_validator
 
-from ...agents.engine.config import EngineConfig
+from ...agents.engine.config import LANGUAGE_MODEL_CACHE_BYTES, EngineConfig
 from ...envs.sandboxes import SandboxSettings
 from ...store.maintenance.policy import RetentionPolicy
 from ..algorithms.algorithm_set import SLOTS, AlgorithmConfig
 from ..algorithms.component import Component
+from ..algorithms.horizons.base import LANGUAGE_MODEL_LIMITS
 from ..algorithms.registry import component_name
 from ..algorithms.task_samplers.base import WeightedEnvironment
 from .sections import (
@@ -117,6 +118,17 @@ class RunConfig(AlgorithmConfig):
         if isinstance(raw, dict) and isinstance(raw.get("offline"), dict) and raw["offline"].get("run"):
             return {**raw, "evaluation": {"tasks": 0, **raw.get("evaluation", {})}}
         return raw
+
+    @model_validator(mode="before")
+    @classmethod
+    def _language_models_write_sentences(cls, raw: Any) -> Any:
+        """Give a run with ``model.path`` the limits on tokens of a language model, and a cache that holds them."""
+        if not isinstance(raw, dict) or not isinstance(raw.get("model"), dict) or not raw["model"].get("path"):
+            return raw
+        defaults = {"horizon": LANGUAGE_MODEL_LIMITS, "engine": {"kv_cache_memory_bytes": LANGUAGE_MODEL_CACHE_BYTES}}
+        given = {name: raw.get(name) or {} for name in defaults}
+        chosen = {name: {**defaults[name], **one} for name, one in given.items() if isinstance(one, dict)}
+        return {**raw, **chosen}
 
     @model_validator(mode="after")
     def _check_offline(self) -> Self:

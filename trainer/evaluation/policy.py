@@ -28,7 +28,7 @@ from ...masking import without_secrets
 from ...process.start import absolute
 from ...records import Group, Horizon, Source, Trajectory
 from ...user_files import read_json_object
-from ..algorithms.horizons.base import HorizonSchedule
+from ..algorithms.horizons.base import LANGUAGE_MODEL_LIMITS, HorizonSchedule
 from ..algorithms.horizons.constant import ConstantHorizon
 from ..config.schema import RunConfig
 from ..config.sections import EnvironmentConfig, RolloutConfig
@@ -75,8 +75,10 @@ def session_config(
         context = 1 << 20
         if is_model(policy):
             window = read_json_object(base_model(absolute(policy)) / "config.json").get("max_position_embeddings")
-            context = min(window, 4096) if isinstance(window, int) and window > 0 else 1024
-        horizon = Horizon(ConstantHorizon().max_turns, 256 if is_model(policy) else 4096, 1 << 20, context)
+            longest = LANGUAGE_MODEL_LIMITS["max_context"]
+            context = min(window, longest) if isinstance(window, int) and window > 0 else 1024
+        tokens = LANGUAGE_MODEL_LIMITS["max_tokens_per_turn"] if is_model(policy) else 4096
+        horizon = Horizon(ConstantHorizon().max_turns, tokens, 1 << 20, context)
         engine, rollout = EngineConfig(), RolloutConfig()
         if is_model(policy):
             engine = _with_cache(_on_this_machine(engine, policy, context), policy, context)

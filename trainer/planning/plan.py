@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ...errors import TurnwiseError
+from ...records import Horizon
 from ..config.schema import RunConfig
 from .engine_memory import EngineMemory
 from .machine import Machine
@@ -67,6 +68,8 @@ class Plan:
     places: list[Place]
     engine: EngineMemory
     flow: Flow
+    horizon: Horizon
+    """The longest one of the run."""
     refusals: list[str]
     """One sentence per reason why the run cannot fit; empty if it fits."""
 
@@ -105,7 +108,7 @@ def plan_run(config: RunConfig, machine: Machine, shape: ModelShape | None = Non
         for place in places
         if place.available and place.overshoot
     ]
-    return Plan(shape, processes, places, engine, expected_flow(config), refusals)
+    return Plan(shape, processes, places, engine, expected_flow(config), config.horizon.longest(), refusals)
 
 
 def size(number: int | None) -> str:

@@ -1,6 +1,7 @@
 """The configuration schema: the digest that identifies a run, its length, and its sections."""
 
 import re
+from dataclasses import astuple
 from typing import Any
 
 import pytest
@@ -210,3 +211,16 @@ def test_ipc_suits_one_engine_on_the_gpu_of_the_learner() -> None:
     learner = {"weight_transport": "ipc", "device": "cuda"}
     config = parse_config(MINIMAL | {"learner": learner, "engine": {"tensor_parallel_size": 1}})
     assert config.learner.weight_transport == "ipc"
+
+
+def test_the_limits_of_a_model_with_a_path_are_those_of_sentences() -> None:
+    raw: dict[str, Any] = {"name": "r", "environments": [{"id": "turnwise/TextSite-v0"}]}
+    new, language = (parse_config({**raw, "model": {"path": path}}) for path in (None, "org/model"))
+    assert astuple(new.horizon.longest()) == (12, 32, 4096, 1024)
+    assert astuple(language.horizon.longest()) == (12, 512, 8192, 4096)
+    assert (new.engine.kv_cache_memory_bytes, language.engine.kv_cache_memory_bytes) == (256 << 20, 1 << 30)
+    assert parse_config(language.resolved()) == language
+    own = parse_config({**raw, "model": {"path": "org/model"}, "horizon": {"name": "staged", "max_context": 512}})
+    assert astuple(own.horizon.longest()) == (30, 512, 8192, 512)
+    tiny = parse_config({**raw, "preset": "tiny", "model": {"path": "org/model"}})
+    assert astuple(tiny.horizon.longest()) == (12, 4, 8192, 4096)

@@ -72,7 +72,7 @@ def test_a_checkpoint_is_evaluated_with_the_settings_of_its_run(
     other = of(str(saved), 9, 2.0, {"max_per_node": 3})
     assert (other.sandboxes.options, other.sandboxes.max_per_node) == ({"runtime": "runsc"}, 3)
     assert (other.horizon.longest(), other.rollout.temperature) == (Horizon(9, 4, 4096, 256), 2.0)
-    assert of(str(model)).horizon.longest().max_tokens_per_turn == 256
+    assert of(str(model)).horizon.longest().max_tokens_per_turn == 512
 
 
 def test_a_model_is_evaluated_on_the_device_that_the_installed_vllm_needs(

@@ -1,12 +1,19 @@
 """The base class of horizon schedules."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import ClassVar
 
 from pydantic import Field
 
 from ....records import Horizon, Task
 from ..component import Component
+
+LANGUAGE_MODEL_LIMITS: Mapping[str, int] = MappingProxyType(
+    {"max_tokens_per_turn": 512, "max_tokens_per_episode": 8192, "max_context": 4096}
+)
+"""The defaults of the limits on tokens with `model.path`: sentences, where a new model writes single words."""
 
 
 class HorizonSchedule(Component, ABC):
@@ -16,11 +23,12 @@ class HorizonSchedule(Component, ABC):
     default: ClassVar[str] = "constant"
 
     max_tokens_per_turn: int = Field(32, ge=1)
-    """Sampled tokens per turn."""
+    """Sampled tokens per turn; the default with `model.path` is 512."""
     max_tokens_per_episode: int = Field(4096, ge=1)
-    """Sampled tokens per episode."""
+    """Sampled tokens per episode; the default with `model.path` is 8192."""
     max_context: int = Field(1024, ge=2)
-    """Prompt and completion together, in tokens; also the engines' ``max_model_len``."""
+    """Prompt and completion together, in tokens; also the engines' ``max_model_len``. The default with `model.path` is
+    4096."""
 
     @abstractmethod
     def turns_at(self, update: int) -> int:
