@@ -31,6 +31,7 @@ from .commands import (
     runs,
     sandbox,
     score,
+    show,
     train,
     trajectories,
 )
@@ -49,6 +50,7 @@ app.command("train")(train.train)
 app.command("plan")(plan.plan)
 app.command("eval")(evaluate.evaluate)
 app.command("doctor")(doctor.doctor)
+trajectories.app.command("show")(show.show)
 trajectories.app.command("replay")(replay.replay)
 trajectories.app.command("export")(exchange.export_trajectories)
 trajectories.app.command("import")(exchange.import_trajectories)

@@ -1,7 +1,7 @@
 """Options that several commands share, and the store that ``--store`` names."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
@@ -96,6 +96,14 @@ LogLevel = Annotated[
         help="Log to stderr from this level on; also the level of the run's log files. Default of the files: info.",
     ),
 ]
+
+
+def refuse_together(*pairs: Mapping[str, bool]) -> None:
+    """Raise ``BadParameter`` if all options of one of ``pairs`` are given: the second would change nothing."""
+    for pair in pairs:
+        if all(pair.values()):
+            first, second = pair
+            raise typer.BadParameter(f"`{first}` and `{second}` exclude each other")
 
 
 @contextmanager

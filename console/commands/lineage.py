@@ -1,7 +1,7 @@
 """``lineage``: from an update of a run to the tokens that it trained on, and from a trajectory to its updates."""
 
-from collections.abc import Sequence
-from dataclasses import fields
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, fields
 from difflib import get_close_matches
 from statistics import fmean
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ...errors import TurnwiseError
+from ...records import GroupState, Purpose
 from ..options import DEFAULT_STORE, MAX_COUNT, Json, Store, open_store
 from ..terminal.output import console, print_fields, print_json, print_text
 from ..terminal.sanitize import one_line, sanitize
@@ -17,6 +18,7 @@ from ..terminal.tables import print_table
 if TYPE_CHECKING:
     from ...store.database import Database
     from ...store.queries.lineage import BatchMember, StoredUpdate, TrajectoryUse
+    from ...store.queries.lists import GroupRow
     from ...trainer.run.retraining.stored_batch import TrainedStep
 
 NUMBERS = ("use", "tokens", "advantage", "staleness")
@@ -36,7 +38,8 @@ def lineage_of_update(
         str | None, typer.Option("--trajectory", metavar="ID", help="Only this trajectory, turn by turn.")
     ] = None,
     tokens: Annotated[
-        bool, typer.Option("--tokens", help="Every trained token, with its log-probabilities, advantage and version.")
+        bool,
+        typer.Option("--tokens", help="Every trained token, with its text, log-probabilities, advantage and version."),
     ] = False,
     store: Store = DEFAULT_STORE,
     as_json: Json = False,
@@ -51,15 +54,16 @@ def lineage_of_update(
         if not members and trajectory is not None:
             raise _not_in_batch(found, trajectory)
         steps = _steps(database, found, trajectory) if tokens or trajectory is not None else {}
+        text = _texts(database, found) if tokens else None
     if as_json:
-        print_json(_update_json(found, members, steps, tokens=tokens))
+        print_json(_update_json(found, members, steps, text))
         return
     _print_update(found)
     if not steps:
         _print_members(members)
     for member in members if steps else []:
         _print_members([member])
-        _print_steps(steps[member.trajectory], tokens=tokens)
+        _print_steps(steps[member.trajectory], text)
 
 
 def lineage_of_trajectory(
@@ -74,6 +78,8 @@ def lineage_of_trajectory(
         with database.read() as conn:
             uses = queries.updates_with(conn, name)
             group = queries.group_of(conn, name)
+            row = queries.group_row_of(conn, name)
+            training = training_of(row, uses, queries.find_run(conn, row.run_id).status)
         found = queries.load_trajectory(database, name)
         with database.read() as conn:
             history = queries.versions(conn, found.run)
@@ -84,6 +90,7 @@ def lineage_of_trajectory(
         "run": found.run,
         "group": found.group,
         "group_state": group.state.value,
+        "training": training,
         "environment": group.task.env_id,
         "task": group.task.id,
         "status": found.status.value,
@@ -107,7 +114,32 @@ def lineage_of_trajectory(
         for use in uses
     ]
     columns = ("run", "update", "version", *NUMBERS, "")
-    print_table(columns, rows, empty=f"no update trained on it: its group is {group.state.value}")
+    print_table(columns, rows, empty=training)
+
+
+def training_of(group: "GroupRow", uses: "Sequence[TrajectoryUse]", run_status: str) -> str:
+    """Return whether a trajectory of ``group`` was trained on, and if not, why."""
+    from ...store.operations.group_states import RUN_ENDED
+
+    names = [f"update {use.update} of run {use.run}" for use in uses if not use.abandoned]
+    if names:
+        return ", ".join(names)
+    state, reason = GroupState(group.state), f": {group.reason}" if group.reason else ""
+    if group.purpose == Purpose.EVAL.value:
+        return "no: it is an evaluation, which no update trains on"
+    if state is GroupState.CONSUMED:
+        return "no: an update consumed its group, and trained on no token of this trajectory"
+    if state in (GroupState.FILTERED, GroupState.EXPIRED):
+        return f"no: its group {'was filtered' if state is GroupState.FILTERED else 'expired'}{reason}"
+    if state is GroupState.FAILED:
+        return (
+            "no: the run ended while its group was played"
+            if group.reason == RUN_ENDED
+            else f"no: its group failed{reason}"
+        )
+    if run_status != "running":
+        return f"no: its group is {state.value}, and the run is {run_status}"
+    return f"not yet: its group is {state.value}"
 
 
 def _not_in_batch(found: "StoredUpdate", wanted: str) -> NotInBatch:
@@ -122,25 +154,16 @@ def _not_in_batch(found: "StoredUpdate", wanted: str) -> NotInBatch:
 
 def _steps(database: "Database", found: "StoredUpdate", only: str | None) -> "dict[str, list[TrainedStep]]":
     """Return the turns of each trajectory of the batch, or of the trajectory ``only``, with their trained tokens."""
-    from ...store import queries
-    from ...trainer.config.loading import parse_config
-    from ...trainer.run.retraining.stored_batch import load_members, stored_samples, trained_steps
-    from ...trainer.run.sampling_versions import sampling_versions
+    from ...trainer.run.retraining.token_rows import trained_tokens
 
-    with database.read() as conn:
-        history = sampling_versions(conn, found.run)
-        config = parse_config(queries.find_run(conn, found.run).config)
-    members = load_members(database, found, config.max_context, only)
-    samples = stored_samples(found, members, history)
-    return {name: trained_steps(one, samples) for name, one in members.items()}
+    return {name: steps for name, (_, steps) in trained_tokens(database, found, only).items()}
 
 
 def _update_json(
     found: "StoredUpdate",
     members: "Sequence[BatchMember]",
     steps: "dict[str, list[TrainedStep]]",
-    *,
-    tokens: bool,
+    text: Callable[[int], str | None] | None,
 ) -> dict[str, Any]:
     whole = {field.name: getattr(found, field.name) for field in fields(found) if field.name != "members"}
     shown: list[dict[str, Any]] = []
@@ -148,7 +171,7 @@ def _update_json(
         row = {field.name: getattr(member, field.name) for field in fields(member) if field.name != "detail"}
         if member.trajectory in steps:
             turns = steps[member.trajectory]
-            row["steps"] = [_summary(turn) | ({"tokens": turn.tokens} if tokens else {}) for turn in turns]
+            row["steps"] = [_summary(turn) | ({"tokens": _tokens(turn, text)} if text else {}) for turn in turns]
         shown.append(row)
     return {**whole, "members": shown}
 
@@ -218,27 +241,39 @@ def _range(low: int | None, high: int | None) -> str:
     return str(low) if low == high else f"{low}-{high}"
 
 
-def _print_steps(steps: "Sequence[TrainedStep]", *, tokens: bool) -> None:
+def _print_steps(steps: "Sequence[TrainedStep]", text: Callable[[int], str | None] | None) -> None:
     for step in steps:
         row = _summary(step)
         console().print()
         print_text(f"{step.index}  > {one_line(step.action, 100)}  {step.reward:+g}")
         numbers = {name: row[name] for name in ("tokens_trained", "advantage", "sampled_logprob", "trained_logprob")}
         print_text("   " + _line({**numbers, "staleness": row["staleness"]}))
-        if tokens:
-            columns = [field for field in _token_columns() if field != "sample"]
-            rows = [[_cell(getattr(token, name)) for name in columns] for token in step.tokens]
-            print_table(columns, rows, empty="   no token in the batch")
+        if text is not None:
+            print_tokens(_tokens(step, text), empty="   no token in the batch")
+
+
+def _texts(database: "Database", found: "StoredUpdate") -> Callable[[int], str | None]:
+    """Return the texts of the tokens of a batch by id; each is None if the tokenizer is not in the run's folder."""
+    from ...agents.tokens.token_texts import tokenizer_of_run
+
+    texts = tokenizer_of_run(database, found.run)
+    return (lambda _: None) if texts is None else texts.text
+
+
+def _tokens(step: "TrainedStep", text: Callable[[int], str | None]) -> list[dict[str, Any]]:
+    return [{"id": token.id, "text": text(token.id), **asdict(token)} for token in step.tokens]
+
+
+def print_tokens(tokens: Sequence[Mapping[str, Any]], *, empty: str) -> None:
+    """Print a table of tokens. The text of each is quoted, with escapes for spaces and unprintable characters."""
+    names = [name for name in tokens[0] if name not in ("sample", "position")] if tokens else []
+    shown = [{**token, "text": None if token["text"] is None else repr(token["text"])} for token in tokens]
+    rows = [[_cell(token[name]) for name in names] for token in shown]
+    print_table([name.replace("_", " ") for name in names], rows, empty=empty)
 
 
 def _line(values: dict[str, Any]) -> str:
     return ", ".join(f"{name.replace('_', ' ')} {_cell(value)}" for name, value in values.items() if value is not None)
-
-
-def _token_columns() -> list[str]:
-    from ...trainer.run.retraining.stored_batch import TrainedToken
-
-    return [field.name for field in fields(TrainedToken)]
 
 
 def _cell(value: object) -> str:

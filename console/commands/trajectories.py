@@ -1,7 +1,5 @@
-"""``turnwise trajectories``: list, show and search the episodes of a store."""
+"""``turnwise trajectories``: list, search and branch the episodes of a store."""
 
-from collections.abc import Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ...errors import TurnwiseError
-from ...records import SCORED_STATUSES, SUCCESS_RETURN, Step, Task, Trajectory
+from ...records import SCORED_STATUSES, SUCCESS_RETURN
 from ..options import (
     DEFAULT_STORE,
     MAX_COUNT,
@@ -28,17 +26,15 @@ from ..options import (
     Store,
     Temperature,
     open_store,
+    refuse_together,
 )
 from ..terminal.output import (
-    GUTTER,
     ago,
     console,
     echo,
     empty_message,
     jsonable,
-    print_fields,
     print_json,
-    print_text,
 )
 from ..terminal.sanitize import one_line, sanitize
 from ..terminal.tables import print_table
@@ -49,10 +45,6 @@ if TYPE_CHECKING:
     from ...store.operations import Rewards
 
 app = typer.Typer(help="The episodes of a store.", no_args_is_help=True)
-
-
-class ImagesNotWritten(TurnwiseError):
-    """The images cannot be written to the folder of ``--images``."""
 
 
 class NoExpert(TurnwiseError):
@@ -144,6 +136,7 @@ def list_trajectories(
     """List trajectories, newest first."""
     from ...store import queries
 
+    refuse_together({"--ids": ids, "--json": as_json}, {"--ids": ids, "--rewards": rewards is not None})
     filters: dict[str, str | bool | None] = {"run": run, "env": env, "policy": policy, "success": success}
     filters |= {"status": status and status.value, "purpose": purpose and purpose.value}
     with open_store(store) as database, database.read() as conn:
@@ -184,44 +177,6 @@ def list_trajectories(
     ]
     empty = empty_message("trajectory", {**filters, "after": after})
     print_table(columns, shown, empty=empty, required=4)
-
-
-@app.command()
-def show(
-    trajectory: Annotated[str, typer.Argument(metavar="ID", help="ID of the trajectory.")],
-    tokens: Annotated[bool, typer.Option("--tokens", help="With --json: include the tokens of the messages.")] = False,
-    images: Annotated[
-        Path | None, typer.Option("--images", metavar="FOLDER", help="Write the stored images to this folder.")
-    ] = None,
-    rewards: Annotated[
-        str | None, typer.Option("--rewards", metavar="NAME", help="The rewards of this reward set of its run.")
-    ] = None,
-    store: Store = DEFAULT_STORE,
-    as_json: Json = False,
-) -> None:
-    """Show one trajectory, turn by turn: observation, action and reward, and what the reward shapers made of it."""
-    from ...store import queries
-    from ...store.schema import OWN
-
-    with open_store(store) as database:
-        found = queries.load_trajectory(database, trajectory)
-        last = queries.final_observation(database, trajectory)
-        with database.read() as conn:
-            group = queries.group_of(conn, trajectory)
-            chosen = OWN if rewards is None else queries.reward_set(conn, found.run, rewards).no
-            shaped = queries.rewards_of(conn, [trajectory], chosen).get(trajectory)
-        written = _write_images(database, found, images) if images else None
-    if as_json:
-        whole = found if tokens else replace(found, messages=())
-        parts = {"task": group.task, "horizon": group.horizon, "final_observation": last, "rewards": shaped}
-        print_json({**jsonable(whole), **parts})
-    else:
-        _print_turns(found, group.task, last, shaped)
-    if written is not None:
-        message = (
-            f"images written to {sanitize(str(images))}: {written}" if written else "the trajectory has no stored image"
-        )
-        console(stderr=True).print(message, soft_wrap=True)
 
 
 @app.command()
@@ -310,71 +265,6 @@ def branch(
         raise typer.Exit(1)
 
 
-def _print_turns(found: Trajectory, task: Task, last: str | None, shaped: "Rewards | None") -> None:
-    fields = {"id": found.id, "run": found.run, "group": f"{found.group}, member {found.member}"}
-    if found.branched_from is not None:
-        fields["branch"] = f"of {found.branched_from}, from step {found.branched_at}"
-    fields |= {"environment": task.env_id, "seed": f"{task.seed} ({task.split})"}
-    fields |= {"status": found.status.value, "success": str(found.success), "reward": f"{found.reward:g}"}
-    # The environment chooses the names of its extras; the prefix keeps them apart from turnwise's own lines.
-    fields |= {f"extras.{name}": str(value) for name, value in found.extras.items()}
-    fields |= _reward_fields(shaped) if shaped is not None else {}
-    ended = {"error": found.error, "stop_reason": found.stop_reason}
-    print_fields({**fields, **{name: text for name, text in ended.items() if text}})
-    out = console()
-    gutter = "   " + GUTTER
-    turns = shaped.rewards if shaped is not None else None
-    for step in found.steps:
-        out.print()
-        print_text(f"{step.index}  {step.observation}", gutter)
-        _print_images(step.images)
-        invalid = "  (the environment failed)" if step.failed else "" if step.action_valid else "  (invalid)"
-        verdict = _change(step, turns) + invalid
-        print_text(f"   > {step.action}  {step.reward:+g}{verdict}", gutter)
-    if last is not None:
-        out.print()
-        print_text(f"   {last}", gutter)
-        _print_images(found.final_images)
-
-
-def _print_images(images: Sequence[str]) -> None:
-    for image in images:
-        console().print(f"   [screenshot {image[:6]}…]")
-
-
 def _total(shaped: "Rewards | None") -> float | None:
     """Return the return in a reward set; None without rewards there."""
     return None if shaped is None or shaped.rewards is None else float(sum(shaped.rewards))
-
-
-def _reward_fields(shaped: "Rewards") -> dict[str, str]:
-    """Return the shaped return and the verdicts; the prefix keeps the names in a verdict apart from other lines."""
-    total = "none" if shaped.rewards is None else f"{sum(shaped.rewards):g}"
-    verdicts = {
-        f"verdict.{index}.{name}": str(value)
-        for index, verdict in enumerate(shaped.verdicts)
-        for name, value in verdict.items()
-    }
-    return {"shaped": total, **verdicts}
-
-
-def _change(step: Step, shaped: Sequence[float] | None) -> str:
-    """Return the shaped reward of a turn where it differs from the environment's."""
-    return "" if shaped is None or shaped[step.index] == step.reward else f"  (shaped {shaped[step.index]:+g})"
-
-
-def _write_images(database: "Database", found: Trajectory, folder: Path) -> int:
-    """Write the images of each turn and of the end as files named by turn, hash and format; return how many."""
-    from ...store.exchange.images import SUFFIXES, image_type
-
-    names = [(step.index, image) for step in found.steps for image in step.images]
-    names += [(len(found.steps), image) for image in found.final_images]
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with database.read() as conn:
-            for turn, image in names:
-                content = database.blobs.get(conn, image)
-                (folder / f"{turn:03}-{image[:16]}{SUFFIXES.get(image_type(content), '.bin')}").write_bytes(content)
-    except OSError as error:
-        raise ImagesNotWritten(f"--images {folder}: {error}") from error
-    return len(names)

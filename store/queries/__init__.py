@@ -21,7 +21,7 @@ from .groups import (
     unscored_groups,
 )
 from .lineage import checkpoints, latest_checkpoint, load_update, reused_groups, update_numbers, updates_with, versions
-from .lists import NULL, find_run, list_groups, list_metrics, list_runs, list_trajectories
+from .lists import NULL, find_run, group_row_of, list_groups, list_metrics, list_runs, list_trajectories
 from .load import final_observation, group_of, load_group_heads, load_groups, load_trajectory
 from .rewards import load_scored, not_in_set, returns_in, reward_set, reward_sets, rewards_of, scorable
 from .run_details import (
@@ -54,6 +54,7 @@ __all__ = [
     "find_run",
     "group_counts",
     "group_of",
+    "group_row_of",
     "latest_checkpoint",
     "list_driven_runs",
     "list_groups",

@@ -285,6 +285,15 @@ def list_groups(
     return GROUPS.page(conn, filters, limit=limit, after=after, descending=descending)
 
 
+def group_row_of(conn: Connection, trajectory_id: str) -> GroupRow:
+    """Return the row of a trajectory's group. Raises NotFound."""
+    of = select(trajectory.c.group_no).where(trajectory.c.id == trajectory_id).scalar_subquery()
+    found = GROUPS.select(conn, GROUPS.rows.where(rollout_group.c.no == of))
+    if not found:
+        raise not_found(conn, trajectory, "trajectory", trajectory_id)
+    return found[0]
+
+
 def list_metrics(conn: Connection, run: str, kind: str = "train") -> list[dict[str, Any]]:
     """Return the metrics of the surviving updates, each with its ``update``, in order."""
     which = (

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, and_, false, func, select, true
 from ...records import SCORED_STATUSES, EndedBy, GroupState, PolicyVersion, Purpose, Status
 from ..database import Database
 from ..run_lock import Driver, driver_of
-from ..schema import among, batch_item, no_of, policy_version, rollout_group, train_batch, trajectory
+from ..schema import batch_item, no_of, policy_version, rollout_group, train_batch, trajectory
 from ..schema import run as run_table
 from .groups import cancelled_groups, group_counts
 from .lineage import latest_checkpoint, versions
@@ -231,6 +231,7 @@ def _with_drivers(database: Database, rows: Sequence[RunRow]) -> list[DrivenRun]
     drivers = {row.id: driver_of(database, row.id) for row in rows if row.status == "running"}
     if drivers:  # read again: a driver records the end of its run and then releases the lock
         with database.read() as conn:
-            again = {row.id: row for row in among(conn, RUNS.rows, run_table.c.id, drivers)}
-        rows = [RunRow(*again[row.id]) if row.id in again else row for row in rows]
+            found = RUNS.select(conn, RUNS.rows.where(run_table.c.id.in_(list(drivers))))
+        again = {row.id: row for row in found}
+        rows = [again.get(row.id, row) for row in rows]
     return [DrivenRun(row, drivers.get(row.id) if row.status == "running" else None) for row in rows]

@@ -1,6 +1,7 @@
 """``runs lineage``, ``trajectories lineage`` and ``runs retrain`` on a past run of a tiny model in a real store."""
 
 import json
+import math
 import shutil
 from pathlib import Path
 from typing import Any
@@ -60,7 +61,38 @@ def test_one_trajectory_of_an_update_is_printed_turn_by_turn(turnwise: Turnwise,
     whole = turnwise("runs", "lineage", "r", "1", "--store", trained).out
     assert "g0-0" in whole
     assert "  > click " not in whole
-    assert "proximal_logprob" in turnwise("runs", "lineage", "r", "1", "--tokens", "--store", trained).out
+    assert "proximal logprob" in turnwise("runs", "lineage", "r", "1", "--tokens", "--store", trained).out
+
+
+def test_the_tokens_of_a_trajectory_have_their_text_and_the_values_of_its_update(
+    turnwise: Turnwise, trained: str
+) -> None:
+    found = read(turnwise, trained, "trajectories", "show", "g2-1", "--tokens")
+    (member,) = read(turnwise, trained, "runs", "lineage", "r", "2", "--trajectory", "g2-1", "--tokens")["members"]
+    database = open_database(trained)
+    stored = queries.load_trajectory(database, "g2-1")
+    database.close()
+    assert (found["tokens"]["run"], found["tokens"]["update"], found["tokens"]["note"]) == ("r", 2, "")
+    assert found["training"] == "update 2 of run r"
+    rows = [row for turn in found["tokens"]["turns"] for row in turn["tokens"]]
+    assert [row["id"] for row in rows] == [int(token) for one in stored.messages for token in one.tokens]
+    assert [row["mask"] for row in rows] == [int(mask) for one in stored.messages for mask in one.mask]
+    tokenizer = json.loads((Path(trained.removeprefix("sqlite:///")).parent / "r/tokenizer/tokenizer.json").read_text())
+    assert [tokenizer["model"]["vocab"][row["text"]] for row in rows] == [row["id"] for row in rows]
+    sampled = [row for row in rows if row["mask"]]
+    trained_on = [token for step in member["steps"] for token in step["tokens"]]
+    for name, other in [("logprob", "sampled_logprob")] + [(one, one) for one in ("text", "version", "advantage")]:
+        assert [row[name] for row in sampled] == [token[other] for token in trained_on], name
+    for row, token in zip(sampled, trained_on, strict=True):
+        weight = math.exp(token["proximal_logprob"] - token["sampled_logprob"])
+        assert row["importance_weight"] == pytest.approx(weight)
+    assert all(row["advantage"] is row["logprob"] is row["version"] is None for row in rows if not row["mask"])
+    (turn,) = read(turnwise, trained, "trajectories", "show", "g2-1", "--tokens", "--turn", "1")["tokens"]["turns"]
+    assert turn == found["tokens"]["turns"][1]
+    out = turnwise("trajectories", "show", "g2-1", "--tokens", "--turn", "1", "--store", trained).out
+    lines = [line.split() for line in out.splitlines()]
+    assert lines[2][:6] == ["id", "text", "source", "mask", "logprob", "version"]
+    assert [line[:2] for line in lines[3:]] == [[str(row["id"]), repr(row["text"])] for row in turn["tokens"]]
 
 
 def test_a_trajectory_names_the_updates_it_went_into(turnwise: Turnwise, trained: str) -> None:

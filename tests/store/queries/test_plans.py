@@ -213,6 +213,7 @@ def reads(database: Database) -> dict[str, Callable[[Connection], object]]:
         "failure_counts": lambda conn: queries.failure_counts(conn, run),
         "final_observation": lambda _: queries.final_observation(database, one),
         "group_counts": lambda conn: queries.group_counts(conn, run),
+        "group_row_of": lambda conn: queries.group_row_of(conn, one),
         "group_of": lambda conn: queries.group_of(conn, one),
         "latest_checkpoint": lambda conn: queries.latest_checkpoint(conn, run),
         "list_groups": lambda conn: _pages(conn, queries.list_groups, GROUP_FILTERS),

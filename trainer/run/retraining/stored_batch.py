@@ -178,6 +178,8 @@ class TrainedToken:
     source: str
     sample: int
     """Index of its sample in the batch."""
+    position: int
+    """Position among all action tokens of its turn."""
     version: int | None
     """Id of the version that sampled it; None if no version of the run did."""
     staleness: int | None
@@ -191,6 +193,8 @@ class TrainedToken:
     """Log-probability in the update; None where not trained on."""
     proximal_logprob: float | None
     """Log-probability under the proximal policy; None where not trained on."""
+    importance_weight: float | None
+    """Proximal/behavior, before the cap of the loss; None where either log-probability is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +228,7 @@ def _tokens(stored: StoredSample) -> list[tuple[int, TrainedToken]]:
                 id=int(sample.tokens[place]),
                 source=SOURCES[sample.sources[place]].value,
                 sample=stored.position,
+                position=int(sample.positions[place]),
                 version=None if sample.versions[place] == NO_VERSION else int(sample.versions[place]),
                 staleness=None if one.staleness[place] < 0 else int(one.staleness[place]),
                 advantage=float(one.advantages[place]),
@@ -231,6 +236,7 @@ def _tokens(stored: StoredSample) -> list[tuple[int, TrainedToken]]:
                 sampled_logprob=_known(sample.logprobs[place]),
                 trained_logprob=_known(stored.logprobs[place]),
                 proximal_logprob=_known(stored.proximal[place]),
+                importance_weight=_known(np.exp(np.float64(stored.proximal[place]) - sample.logprobs[place])),
             ),
         )
         for place in (sample.sources >= 0).nonzero()[0]

@@ -1,0 +1,61 @@
+"""The text of each token, for a reader of stored tokens: it loads ``tokenizer.json`` alone, without transformers."""
+
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from typing import Any, Self
+
+from ...process.start import absolute
+from ...store import queries
+from ...store.database import Database
+from ...store.run_lock import run_folder
+from ..model_folder import base_model
+
+PARTIAL = "\N{REPLACEMENT CHARACTER}"
+"""Decoded from a token with a part of a character only."""
+SPACE = "▁"
+"""The sign of SentencePiece for a space before a word, which decoding one token alone drops."""
+
+
+class TokenTexts:
+    """Texts by token id of one tokenizer."""
+
+    def __init__(self, tokenizer: Any) -> None:
+        self._tokenizer = tokenizer
+        self._text = cache(self._decode)
+
+    @classmethod
+    def load(cls, folders: Iterable[Path]) -> Self | None:
+        """Return the texts of the tokenizer in the first of ``folders`` that has one; None if none has."""
+        from tokenizers import Tokenizer
+
+        for folder in folders:
+            file = base_model(folder) / "tokenizer.json"
+            if file.is_file():
+                return cls(Tokenizer.from_file(str(file)))
+        return None
+
+    def text(self, token: int) -> str:
+        """Return the text of one token, or its name in the vocabulary if its text is a part of a character."""
+        return self._text(int(token))
+
+    def decode(self, tokens: Iterable[int]) -> str:
+        """Return the text of consecutive tokens, control tokens included."""
+        return str(self._tokenizer.decode([int(token) for token in tokens], skip_special_tokens=False))
+
+    def _decode(self, token: int) -> str:
+        name = self._tokenizer.id_to_token(token)
+        if name is None:
+            return ""
+        text = self.decode([token])
+        if PARTIAL in text:
+            return str(name)
+        return f" {text}" if name.startswith(SPACE) and not text.startswith(" ") else text
+
+
+def tokenizer_of_run(database: Database, run: str) -> TokenTexts | None:
+    """Return the texts of the tokens of a run: of the tokenizer in its folder, or of the model that it evaluates."""
+    with database.read() as conn:
+        policy = queries.find_run(conn, run).config.get("policy")
+    folders = [run_folder(database, run) / "tokenizer"]
+    return TokenTexts.load([*folders, absolute(policy)] if isinstance(policy, str) else folders)

@@ -1,0 +1,120 @@
+"""The tokens of one stored trajectory, turn by turn, with the values that an update computed for them."""
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import isnan
+
+from ....agents.tokens.token_texts import TokenTexts, tokenizer_of_run
+from ....records import NO_VERSION, Message, Trajectory
+from ....store import queries
+from ....store.database import Database
+from ....store.queries.lineage import StoredUpdate
+from ...algorithms.groups import action_tokens, turn_of_messages
+from ...config.loading import parse_config
+from ..sampling_versions import sampling_versions
+from .stored_batch import NotRecorded, TrainedStep, TrainedToken, load_members, stored_samples, trained_steps
+
+
+@dataclass(frozen=True, slots=True)
+class TokenRow:
+    """One token of a trajectory."""
+
+    id: int
+    text: str | None
+    """None if the tokenizer is not known."""
+    source: str
+    """The author of its message."""
+    mask: int
+    """1 where the policy sampled it."""
+    logprob: float | None
+    """Log-probability when it was sampled."""
+    version: int | None
+    """Id of the version that sampled it."""
+    advantage: float | None
+    """In the update; None where no update trained on the token."""
+    importance_weight: float | None
+    """Proximal/behavior in the update, before its cap; None likewise."""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnTokens:
+    """The tokens of a turn: its observation with the template around it, and the policy's answer."""
+
+    turn: int | None
+    """None for the tokens after the last turn."""
+    tokens: Sequence[TokenRow]
+
+
+@dataclass(frozen=True, slots=True)
+class TrajectoryTokens:
+    """The tokens of a trajectory."""
+
+    turns: Sequence[TurnTokens]
+    run: str | None
+    """The run of the update that trained on the trajectory; None if none did."""
+    update: int | None
+    note: str
+    """Why the values of the update are missing; empty if they are not."""
+
+
+def trajectory_tokens(database: Database, trajectory: Trajectory) -> TrajectoryTokens:
+    """Return the tokens of a trajectory, with the values of the newest surviving update that trained on it."""
+    with database.read() as conn:
+        uses = [use for use in queries.updates_with(conn, trajectory.id) if not use.abandoned]
+        update = queries.load_update(conn, uses[-1].run, uses[-1].update) if uses else None
+    texts = tokenizer_of_run(database, trajectory.run)
+    if update is None:
+        return TrajectoryTokens(_turns(trajectory, {}, texts), None, None, "")
+    try:
+        trajectory, steps = trained_tokens(database, update, trajectory.id)[trajectory.id]
+    except NotRecorded as error:
+        return TrajectoryTokens(_turns(trajectory, {}, texts), update.run, update.update, str(error))
+    trained = {(step.index, token.position): token for step in steps for token in step.tokens if token.weight}
+    return TrajectoryTokens(_turns(trajectory, trained, texts), update.run, update.update, "")
+
+
+def trained_tokens(
+    database: Database, update: StoredUpdate, only: str | None = None
+) -> dict[str, tuple[Trajectory, list[TrainedStep]]]:
+    """Return each trajectory of a batch, or the trajectory ``only``, with its turns and their tokens in the batch.
+
+    Raises:
+        NotRecorded: the update was stored without the values per token.
+        TurnwiseError: stored content was altered, or a demonstration cannot be encoded.
+    """
+    with database.read() as conn:
+        history = sampling_versions(conn, update.run)
+        config = parse_config(queries.find_run(conn, update.run).config)
+    members = load_members(database, update, config.max_context, only)
+    samples = stored_samples(update, members, history)
+    return {name: (one, trained_steps(one, samples)) for name, one in members.items()}
+
+
+def _turns(
+    trajectory: Trajectory, trained: Mapping[tuple[int, int], TrainedToken], texts: TokenTexts | None
+) -> list[TurnTokens]:
+    turn_of = turn_of_messages(trajectory)
+    counts, rows = Counter[int | None](), defaultdict[int | None, list[TokenRow]](list)
+    for message in trajectory.messages:
+        turn = turn_of.get(message.index)
+        for place, acted in enumerate(action_tokens(message)):
+            found = trained.get((turn, counts[turn])) if acted and turn is not None else None
+            counts[turn] += bool(acted)
+            rows[turn].append(_row(message, place, found, texts))
+    indices: list[int | None] = [step.index for step in trajectory.steps]
+    return [TurnTokens(turn, rows[turn]) for turn in [*indices, None] if rows[turn]]
+
+
+def _row(message: Message, place: int, trained: TrainedToken | None, texts: TokenTexts | None) -> TokenRow:
+    token, version, logprob = int(message.tokens[place]), int(message.versions[place]), float(message.logprobs[place])
+    return TokenRow(
+        id=token,
+        text=None if texts is None else texts.text(token),
+        source=message.source.value,
+        mask=int(message.mask[place]),
+        logprob=None if isnan(logprob) else logprob,
+        version=None if version == NO_VERSION else version,
+        advantage=None if trained is None else trained.advantage,
+        importance_weight=None if trained is None else trained.importance_weight,
+    )
