@@ -18,6 +18,7 @@ from .. import __version__
 from ..logs import set_level
 from ..process.output import claim_output
 from .commands import (
+    compare,
     db,
     doctor,
     envs,
@@ -54,6 +55,7 @@ trajectories.app.command("show")(show.show)
 trajectories.app.command("replay")(replay.replay)
 trajectories.app.command("export")(exchange.export_trajectories)
 trajectories.app.command("import")(exchange.import_trajectories)
+runs.app.command("compare")(compare.compare_runs)
 runs.app.command("lineage")(lineage.lineage_of_update)
 runs.app.command("score")(score.score)
 runs.app.command("logs")(logs.logs)

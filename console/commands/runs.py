@@ -209,6 +209,8 @@ def _as_json(found: "RunDetails") -> dict[str, Any]:
 
 def _training_fields(found: "RunDetails") -> dict[str, Any]:
     """Return the fields that only a training run has."""
+    from ...trainer.telemetry.events import REWARD_PART
+
     saved, last = found.checkpoint, found.last_metrics or {}
     return {
         "updates": found.updates,
@@ -216,6 +218,11 @@ def _training_fields(found: "RunDetails") -> dict[str, Any]:
         "groups": _counts({**found.groups, "cancelled": found.cancelled}),
         "trajectories": _counts({**found.accounting, "failed": _failed(found)}),
         "last update": {name: last[name] for name in LAST_METRICS if last.get(name) is not None},
+        "reward parts": {
+            one_line(name.removeprefix(REWARD_PART), 40): value
+            for name, value in last.items()
+            if name.startswith(REWARD_PART)
+        },
     }
 
 

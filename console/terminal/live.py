@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 MAX_ROWS = 12
 LINE_INTERVAL_S = 2.0
+PARTS_MAX = 4
+"""Parts of the reward that a line has room for."""
 COLUMNS = ("update", "success", "reward", "horizon", "staleness", "tokens/s", "turns/s", "entropy", "limits", "groups")
 
 
@@ -71,7 +73,10 @@ class LiveView:
         self._rows.append(row)
         if self._live.is_started:
             return
-        line = "  ".join(f"{name} {value}" for name, value in zip(COLUMNS, row, strict=True) if value)
+        shown = dict(zip(COLUMNS, row, strict=True))
+        if parts := _parts(event):
+            shown["reward"] += f" ({parts})"
+        line = "  ".join(f"{name} {value}" for name, value in shown.items() if value)
         self._held_back = f"{line}  waiting on {one_line(event.waiting)}" if event.waiting else line
         if (now := time.monotonic()) >= self._next_line:
             self._flush_pending()
@@ -98,6 +103,12 @@ class LiveView:
         below += [f"cut by limits: {limits}"] if limits else []
         below.append(f"waiting on {one_line(self._waiting)}" if self._waiting else "not waiting")
         return Group(table, Text("; ".join(below), style="dim"))
+
+
+def _parts(event: "UpdateDone") -> str:
+    """Return the parts of the mean reward; empty if there are many."""
+    parts = event.reward_parts.items()
+    return ", ".join(f"{one_line(name, 20)} {value:+.2f}" for name, value in parts) if len(parts) <= PARTS_MAX else ""
 
 
 def _row(event: "UpdateDone") -> tuple[str, ...]:

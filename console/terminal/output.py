@@ -134,9 +134,11 @@ def _percent(value: Any) -> Any:
 
 def ago(moment: datetime | None, now: datetime) -> str:
     """Return the age of ``moment`` in one unit: ``12 s``, ``5 min``, ``3 h``, ``2 d``."""
-    if moment is None:
-        return ""
-    seconds = max((now - moment).total_seconds(), 0.0)
+    return "" if moment is None else duration(max((now - moment).total_seconds(), 0.0))
+
+
+def duration(seconds: float) -> str:
+    """Return a duration in one unit: ``12 s``, ``5 min``, ``3 h``, ``2 d``."""
     for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
         if seconds >= size:
             return f"{seconds / size:.0f} {unit}"

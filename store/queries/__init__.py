@@ -36,7 +36,7 @@ from .run_details import (
     status_counts,
 )
 from .run_reader import RunReader
-from .run_summaries import evaluations, run_summaries
+from .run_summaries import evaluations, run_summaries, task_results, trained_tokens
 
 __all__ = [
     "NULL",
@@ -84,6 +84,8 @@ __all__ = [
     "scorable",
     "scored_from",
     "status_counts",
+    "task_results",
+    "trained_tokens",
     "unscored_groups",
     "update_numbers",
     "updates_with",

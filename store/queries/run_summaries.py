@@ -11,7 +11,8 @@ from typing import Any
 
 from sqlalchemy import Connection, Integer, and_, cast, false, func, select
 
-from ..schema import RESULT, among, metric, train_batch, trajectory
+from ...records import Purpose
+from ..schema import RESULT, among, batch_item, metric, no_of, rollout_group, task, train_batch, trajectory
 from ..schema import run as run_table
 from .lists import RunRow
 
@@ -83,6 +84,60 @@ def evaluations(conn: Connection, runs: Iterable[str]) -> dict[str, list[HeldOut
     for row in among(conn, which, run_table.c.id, runs):
         found[row.id].append(_held_out(row.kind, row.update_no, row.data))
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class TaskResult:
+    """The counted episodes of one task."""
+
+    counted: int
+    successes: int
+
+    @property
+    def success(self) -> float:
+        """The share of successes; there is at least one counted episode."""
+        return self.successes / self.counted
+
+
+def task_results(conn: Connection, run: RunRow) -> dict[str, TaskResult]:
+    """Return the results of evaluation per task: by the newest evaluated version of a training run, or else all.
+
+    A task without a counted episode is included.
+    """
+    of_run = (
+        trajectory.c.run_no == no_of(run_table, run.id),
+        trajectory.c.purpose == Purpose.EVAL.value,
+        trajectory.c.abandoned == false(),
+    )
+    which = (
+        select(
+            task.c.id,
+            func.count(RESULT).label("counted"),
+            func.coalesce(func.sum(cast(RESULT, Integer)), 0).label("successes"),
+        )
+        .select_from(trajectory)
+        .join(rollout_group, rollout_group.c.no == trajectory.c.group_no)
+        .join(task, task.c.no == rollout_group.c.task_no)
+        .where(*of_run)
+        .group_by(task.c.id)
+        .order_by(task.c.id)
+    )
+    if run.kind == TRAIN:
+        version = trajectory.c.max_version
+        newest = select(version).where(*of_run, version.is_not(None)).order_by(version.desc()).limit(1)
+        which = which.where(version == newest.scalar_subquery())
+    return {row.id: TaskResult(row.counted, row.successes) for row in conn.execute(which)}
+
+
+def trained_tokens(conn: Connection, run: str) -> int:
+    """Return how many tokens the surviving updates of a run trained on, reused ones included."""
+    both = and_(train_batch.c.run_no == batch_item.c.run_no, train_batch.c.version_id == batch_item.c.version_id)
+    which = (
+        select(func.coalesce(func.sum(batch_item.c.tokens_trained), 0))
+        .join(train_batch, both)
+        .where(batch_item.c.run_no == no_of(run_table, run), train_batch.c.abandoned == false())
+    )
+    return int(conn.execute(which).scalar_one())
 
 
 def _trained(conn: Connection, runs: Sequence[str]) -> dict[str, tuple[int, Mapping[str, Any], HeldOut | None]]:

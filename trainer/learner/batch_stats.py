@@ -13,12 +13,15 @@ from ...rates import success_rate
 from ...records import SCORED_STATUSES, Group, Source, Trajectory
 from ...store.operations import BatchItem
 from ..algorithms.losses.base import SOURCES
+from ..telemetry.events import REWARD_PART
 from ..telemetry.limits import LimitCounts
 from .batch import Batch
 
 POLICY = SOURCES.index(Source.POLICY)
 OWN = (POLICY, SOURCES.index(Source.PATCH))
 """Sources of the tokens of the policy's own trajectories, as indices in ``SOURCES``."""
+REWARD_PARTS_MAX = 50
+"""Parts with a metric: the first by name. An environment chooses the names."""
 NO_DETAILS: Mapping[str, bytes] = MappingProxyType({})
 
 
@@ -84,6 +87,7 @@ def batch_metrics(groups: Sequence[Group], batch: Batch) -> dict[str, Any]:
             for trajectory in group.trajectories
         ),
         "reward": fmean([member.reward for member in members]) if members else 0.0,
+        **_reward_parts(members),
         "trajectories": len(members),
         "turns": len(steps),
         **LimitCounts.of_trajectories(members).metrics(),
@@ -112,3 +116,13 @@ def _limits_by_environment(groups: Sequence[Group]) -> dict[str, dict[str, float
     for group in groups:
         members[env_key(group.task)] += [one for one in group.trajectories if one.status in SCORED_STATUSES]
     return {environment: LimitCounts.of_trajectories(members[environment]).metrics() for environment in sorted(members)}
+
+
+def _reward_parts(members: Sequence[Trajectory]) -> dict[str, float]:
+    """Return the mean of each part of the reward per episode; an episode without the part counts as 0."""
+    totals: dict[str, float] = {}
+    for member in members:
+        for step in member.steps:
+            for name, value in step.reward_parts.items():
+                totals[name] = totals.get(name, 0.0) + value
+    return {f"{REWARD_PART}{name}": totals[name] / len(members) for name in sorted(totals)[:REWARD_PARTS_MAX]}

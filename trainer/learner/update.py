@@ -16,7 +16,7 @@ from ...errors import TurnwiseError
 from ...records import GroupState, PolicyVersion, ScoredGroup
 from ..context import RunContext
 from ..failpoints import failpoint
-from ..telemetry.events import UpdateDone
+from ..telemetry.events import REWARD_PART, UpdateDone
 from ..telemetry.limits import notable
 from .backends.base import LearnerBackend
 from .batch import Batch, assemble
@@ -225,4 +225,7 @@ def update_event(
         entropy=metrics.get("entropy"),
         seconds=training_s,
         limits=notable(metrics),
+        reward_parts={
+            name.removeprefix(REWARD_PART): value for name, value in metrics.items() if name.startswith(REWARD_PART)
+        },
     )

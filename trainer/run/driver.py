@@ -224,8 +224,7 @@ class Driver:
         elif self._identity.resumes:
             await asyncio.to_thread(finish_if_running, self._database, self._identity.name, status, error)
         if session is not None and state.current is not None:
-            evaluations = session.evaluator.results
-            await asyncio.to_thread(draw_curve, session.context, state.current.update, evaluations)
+            await asyncio.to_thread(draw_curve, session.context)
 
     async def _close(self) -> None:
         """End the actors; those of a stopped run get ``STOPPED_CLOSE_TIMEOUT_S``, since Ray's end kills them anyway."""

@@ -111,7 +111,8 @@ class TrainingLoop:
         """Report an update that took ``seconds`` since the last one."""
         context = self._context
         event = update_event(trained, seconds, self._state.trained_s, await context.store.read(queries.active_groups))
-        shown = {name: value for name, value in asdict(event).items() if name != "limits"}  # the metrics have them all
+        # The metrics have the limits and the parts of the reward.
+        shown = {name: value for name, value in asdict(event).items() if name not in ("limits", "reward_parts")}
         context.metrics.write("update", trained.update, {**trained.metrics, **shown})
         context.report(event)
         self._warn_of_limits(event)

@@ -1,7 +1,7 @@
 """Summarize a run from the store: the last line of `turnwise train --json`, and the learning curve."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from math import isnan
 from pathlib import Path
@@ -14,6 +14,7 @@ from ..context import RunContext
 from ..evaluation.heldout import newcombe
 from ..telemetry.events import EvalResult
 from ..telemetry.metrics import finite
+from .curve import draw, load_curves
 
 INITIAL_EVALUATIONS = ("warmup", "untrained", "forked")
 """Evaluations of the policy that training begins with; the first that exists is the baseline of the gain."""
@@ -82,21 +83,13 @@ def summarize(
     )
 
 
-def draw_curve(context: RunContext, updates: int, evaluations: Mapping[str, EvalResult]) -> Path:
+def draw_curve(context: RunContext) -> Path:
     """Write the learning curve into the run's folder and return its path."""
     with context.database.read() as conn:
-        batches = queries.batch_metrics(conn, context.name)
-    points = [{**finite(one.json()), "update": _update_of(name, last=updates)} for name, one in evaluations.items()]
+        curves = load_curves(conn, [context.name])
     path = context.folder / "learning_curve.png"
-    _draw(batches, points, context.name, path)
+    draw(curves, path)
     return path
-
-
-def _update_of(evaluation: str, last: int) -> int:
-    """Return the update that an evaluation belongs to on the curve."""
-    if evaluation in INITIAL_EVALUATIONS:
-        return 0
-    return int(evaluation.split()[1]) if evaluation.startswith("update ") else last
 
 
 def _success(one: EvalResult | None) -> float | None:
@@ -109,56 +102,3 @@ def _gain(before: EvalResult | None, after: EvalResult | None) -> tuple[float | 
         return None, None, None
     interval = newcombe((before.success, before.low, before.high), (after.success, after.low, after.high))
     return tuple(round(one, 4) for one in (after.success - before.success, *interval))
-
-
-def _draw(
-    updates: Sequence[Mapping[str, Any]], evaluations: Sequence[Mapping[str, Any]], title: str, path: Path
-) -> None:
-    """Write the learning curve as a PNG file.
-
-    Args:
-        updates: records with ``update``, ``success`` and ``horizon_turns``.
-        evaluations: records with ``update``, ``name``, ``success``, ``low`` and ``high``.
-    """
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    from matplotlib import pyplot as plt
-
-    figure, axes = plt.subplots(figsize=(8, 4.5), layout="constrained")
-    at = [update["update"] for update in updates if update["success"] is not None]
-    axes.plot(
-        at, [update["success"] for update in updates if update["success"] is not None], lw=1.2, label="training batches"
-    )
-    for evaluation in evaluations:
-        if evaluation["success"] is None:
-            continue
-        error = [[evaluation["success"] - evaluation["low"]], [evaluation["high"] - evaluation["success"]]]
-        at_update = max(evaluation["update"], 0)
-        axes.errorbar(
-            [at_update],
-            [evaluation["success"]],
-            yerr=error,
-            fmt="o",
-            capsize=4,
-            label=f"held out, {evaluation['name']}",
-        )
-    turns = axes.twinx()
-    turns.step(
-        [update["update"] for update in updates],
-        [update["horizon_turns"] for update in updates],
-        lw=0.8,
-        color="0.6",
-        where="post",
-    )
-    turns.set_ylabel("horizon (turns)", color="0.5")
-    turns.set_ylim(bottom=0)
-    axes.set_ylim(-0.02, 1.02)
-    axes.set_xlabel("update")
-    axes.set_ylabel("success")
-    axes.set_title(title)
-    axes.legend(loc="lower right")
-    axes.set_zorder(turns.get_zorder() + 1)
-    axes.patch.set_visible(False)
-    figure.savefig(path, dpi=120)
-    plt.close(figure)

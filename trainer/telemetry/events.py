@@ -6,6 +6,9 @@ from typing import Any
 
 from ...records import GroupState, Limit
 
+REWARD_PART = "reward_part/"
+"""Prefix of the metric of one part of the reward; its name follows."""
+
 
 @dataclass(frozen=True, slots=True)
 class Note:
@@ -43,6 +46,8 @@ class UpdateDone:
     """Training time so far."""
     limits: Mapping[Limit, float] = field(default_factory=dict)
     """The limits of the horizon that cut more than a tenth of the turns or episodes, with the share."""
+    reward_parts: Mapping[str, float] = field(default_factory=dict)
+    """The mean of each part of ``reward`` per episode."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,6 +95,11 @@ def test_the_tokens_of_a_trajectory_have_their_text_and_the_values_of_its_update
     assert [line[:2] for line in lines[3:]] == [[str(row["id"]), repr(row["text"])] for row in turn["tokens"]]
 
 
+def test_the_parts_of_the_reward_are_metrics_of_an_update(turnwise: Turnwise, trained: str) -> None:
+    assert read(turnwise, trained, "runs", "show", "r")["last_metrics"]["reward_part/shape"] == 0.5 * TURNS
+    assert "reward parts  shape 1\n" in turnwise("runs", "show", "r", "--store", trained).out
+
+
 def test_a_trajectory_names_the_updates_it_went_into(turnwise: Turnwise, trained: str) -> None:
     found = read(turnwise, trained, "trajectories", "lineage", "g3-2")
     (use,) = found["updates"]

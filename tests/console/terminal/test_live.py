@@ -61,6 +61,13 @@ def test_limits_that_cut_more_than_a_tenth_are_shown() -> None:
     assert "cut by limits: max_tokens_per_turn 69%" in watch(result)
 
 
+def test_a_line_has_the_parts_of_the_reward_if_they_are_few() -> None:
+    assert "reward -0.50 (found +0.25, cost -0.75)  hor" in watch(
+        replace(update(1), reward_parts={"found": 0.25, "cost": -0.75})
+    )
+    assert "reward -0.50  hor" in watch(replace(update(1), reward_parts={str(name): 0.1 for name in range(5)}))
+
+
 def test_lines_keep_the_order_of_events() -> None:
     lines = watch(update(1), update(2), Note("checkpoint written"), update(3)).splitlines()
     assert [line.split("  ")[0] for line in lines] == ["update 1", "update 2", "checkpoint written", "update 3"]

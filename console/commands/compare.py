@@ -1,0 +1,91 @@
+"""``turnwise runs compare``: the numbers, settings and curves of several runs."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ...errors import TurnwiseError
+from ..options import DEFAULT_STORE, Json, Store, open_store
+from ..terminal.output import console, duration, print_json
+from ..terminal.sanitize import sanitize
+from ..terminal.tables import print_table
+
+if TYPE_CHECKING:
+    from ...store.database import Database
+    from ...trainer.run.comparison import ComparedRun, PairedDifference
+
+COLUMNS = (
+    *("run", "status", "held out", "difference", "updates", "success", "reward", "trained tokens", "time"),
+    "kind",
+)
+REQUIRED = 4
+
+
+class NotDrawn(TurnwiseError):
+    """The picture of ``--plot`` cannot be written."""
+
+
+def compare_runs(
+    runs: Annotated[list[str], typer.Argument(metavar="RUN...", help="The names of the runs, the baseline first.")],
+    plot: Annotated[
+        Path | None, typer.Option("--plot", metavar="FILE", help="Write the curves of all runs as one picture.")
+    ] = None,
+    store: Store = DEFAULT_STORE,
+    as_json: Json = False,
+) -> None:
+    """Compare runs: success on held-out tasks with its 95 % interval, the difference to the first run, and settings.
+
+    The difference is the mean over the tasks that both runs were evaluated on. Success and reward are those of the
+    newest update, or of an evaluation.
+    """
+    from ...trainer.run.comparison import compare
+
+    names = list(dict.fromkeys(runs))
+    with open_store(store) as database:
+        found = compare(database, names)
+        if plot is not None:
+            _draw(database, names, plot)
+    if as_json:
+        print_json(found)
+    else:
+        print_table(COLUMNS, [_row(one) for one in found.runs], empty="", required=REQUIRED)
+        console().print()
+        alike = [one.run for one in found.runs if one.kind == found.runs[0].kind]
+        settings = [(key, *(values.get(name, "-") for name in alike)) for key, values in found.settings.items()]
+        print_table(("setting", *alike), settings, empty="the settings of the runs do not differ")
+    if plot is not None:
+        console(stderr=True).print(f"curves written to {sanitize(str(plot))}", soft_wrap=True)
+
+
+def _row(one: "ComparedRun") -> tuple[object, ...]:
+    success = one.success if one.batch_success is None else one.batch_success
+    return (
+        *(one.run, one.status, _interval(one.success, one.low, one.high), _difference(one.difference)),
+        *(one.updates or "", "" if success is None else f"{success:.2f}", one.reward),
+        *(f"{one.tokens:,}" if one.tokens else "", duration(one.wall_s), one.kind),
+    )
+
+
+def _interval(mean: float | None, low: float | None, high: float | None, sign: str = "") -> str:
+    if mean is None:
+        return ""
+    return f"{mean:{sign}.2f}" + ("" if low is None or high is None else f" [{low:{sign}.2f}, {high:{sign}.2f}]")
+
+
+def _difference(one: "PairedDifference | None") -> str:
+    return "" if one is None else f"{_interval(one.mean, one.low, one.high, '+')}, {one.tasks} tasks"
+
+
+def _draw(database: "Database", names: Sequence[str], path: Path) -> None:
+    from ...trainer.run.curve import draw, load_curves
+
+    with database.read() as conn:
+        curves = [curve for curve in load_curves(conn, names) if curve.updates]
+    if not curves:
+        raise NotDrawn(f"`--plot {path}`: no update of {', '.join(names)} is in the store")
+    try:
+        draw(curves, path)
+    except (OSError, ValueError) as error:
+        raise NotDrawn(f"`--plot {path}`: {error}") from error

@@ -1,0 +1,112 @@
+"""``turnwise runs compare``: numbers of the store, a difference paired by task, and one picture of all curves."""
+
+import json
+import re
+from math import sqrt
+from pathlib import Path
+from statistics import stdev
+from typing import Any
+
+import pytest
+from turnwise.records import Group, GroupState, Purpose
+from turnwise.store.database import Database, open_database
+from turnwise.tests.store.making import HORIZON, call, create_run, play, play_group, sqlite_store, task, train
+from turnwise.trainer.evaluation.heldout import wilson
+
+from ..conftest import Turnwise
+
+SUCCESSES = {"r": (0, 0, 1, 1), "s": (1, 0, 1, 1, 1), "e": (1, 1, 0)}
+"""By run, whether each held-out task was solved; the tasks of all runs are the first ones of one list."""
+
+
+def evaluate(database: Database, run: str, version: int, solved: tuple[int, ...]) -> None:
+    for number, success in enumerate(solved):
+        name = f"{run}:eval-{version}-{number}"
+        call(database, "open_group", group=Group(name, run, task(number), HORIZON, 1, Purpose.EVAL))
+        play(database, f"{name}-0", name, turns=1, version=version, run=run, success=bool(success))
+        call(database, "close_group", group=name, state=GroupState.FILTERED)
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    """Return the URL of a store with the training runs ``r`` and ``s`` and the evaluation ``e``."""
+    made = sqlite_store(tmp_path)
+    database = open_database(made)
+    for run, rate, updates in (("r", 0.1, 1), ("s", 0.2, 2)):
+        create_run(database, run, config={"name": run, "learner": {"rate": rate, "seed": 1}})
+        call(database, "add_version", run=run, update=0, parent=None)
+        evaluate(database, run, 0, (0, 0, 0, 0))
+        for number in range(updates):
+            play_group(database, f"{run}{number}", run=run)
+            metrics = {"success": 0.25, "reward": 0.5 + number, "reward_part/found": 0.75}
+            train(database, [f"{run}{number}"], number + 1, number, run, metrics=metrics)
+        solved = SUCCESSES[run]
+        evaluate(database, run, updates, solved)
+        low, high = wilson(sum(solved), len(solved))
+        result = {"tasks": len(solved), "success": sum(solved) / len(solved), "low": low, "high": high}
+        call(database, "add_metrics", run=run, update=updates, kind="evaluation after", metrics=result)
+        call(database, "finish_run", run=run, status="finished")
+    create_run(database, "e", kind="eval", config={"policy": "random"})
+    evaluate(database, "e", 0, SUCCESSES["e"])
+    database.close()
+    return made
+
+
+def compared(turnwise: Turnwise, url: str, *runs: str) -> dict[str, Any]:
+    ended = turnwise("runs", "compare", *runs, "--json", "--store", url)
+    assert ended.code == 0, ended.err
+    found: dict[str, Any] = json.loads(ended.out)
+    return found
+
+
+def test_the_numbers_of_a_comparison_are_those_of_the_store(turnwise: Turnwise, url: str) -> None:
+    found = compared(turnwise, url, "r", "s", "e")
+    first, second, third = found["runs"]
+    assert [(one["run"], one["updates"], one["tokens"]) for one in (first, second)] == [("r", 1, 8), ("s", 2, 16)]
+    assert (second["batch_success"], second["reward"], second["evaluation"]) == (0.25, 1.5, "after")
+    for one, solved in zip(found["runs"], SUCCESSES.values(), strict=True):
+        assert (one["tasks"], one["success"]) == (len(solved), pytest.approx(sum(solved) / len(solved)))
+        assert (one["low"], one["high"]) == pytest.approx(wilson(sum(solved), len(solved)))
+    assert (third["batch_success"], third["kind"], third["tokens"]) == (None, "eval", 0)
+    assert found["settings"] == {"learner.rate": {"r": 0.1, "s": 0.2}}
+
+
+def test_the_difference_is_over_the_common_tasks(turnwise: Turnwise, url: str) -> None:
+    first, second, third = compared(turnwise, url, "r", "s", "e")["runs"]
+    assert first["difference"] is None
+    half = 1.959964 * stdev((1, 0, 0, 0)) / sqrt(4)
+    assert second["difference"] == pytest.approx({"tasks": 4, "mean": 0.25, "low": 0.25 - half, "high": 0.25 + half})
+    assert (third["difference"]["tasks"], third["difference"]["mean"]) == (3, pytest.approx((1 + 1 - 1) / 3))
+    assert compared(turnwise, url, "r", "r", "s")["runs"][1]["run"] == "s"
+
+
+def test_a_comparison_is_a_table_of_numbers_and_one_of_settings(turnwise: Turnwise, url: str) -> None:
+    out = turnwise("runs", "compare", "r", "s", "--store", url).out.splitlines()
+    rows = [re.split(" {2,}", line) for line in out]
+    assert rows[0][:7] == ["run", "status", "held out", "difference", "updates", "success", "reward"]
+    assert rows[2][:4] == ["s", "finished", "0.80 [0.38, 0.96]", "+0.25 [-0.24, +0.74], 4 tasks"]
+    assert rows[4:] == [["setting", "r", "s"], ["learner.rate", "0.1", "0.2"]]
+
+
+def test_one_picture_has_the_curves_of_all_runs(turnwise: Turnwise, url: str, tmp_path: Path) -> None:
+    for runs, texts in ((("r", "s"), ("r", "s", "s, held out")), (("r",), ("training batches", "part found"))):
+        file = tmp_path / "curves.svg"
+        ended = turnwise("runs", "compare", *runs, "--plot", str(file), "--store", url)
+        assert (ended.code, ended.err) == (0, f"curves written to {file}\n")
+        assert all(f"<!-- {text} -->" in file.read_text() for text in texts)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (("r", "ss"), "no run ss in the store (did you mean 's'?)"),
+        (("e", "--plot", "a.png"), "`--plot a.png`: no update of e is in the store"),
+        (("r", "--plot", "a.word"), "`--plot a.word`: Format 'word' is not supported"),
+    ],
+)
+def test_a_comparison_that_cannot_be_made_is_refused(
+    turnwise: Turnwise, url: str, arguments: tuple[str, ...], error: str
+) -> None:
+    refused = turnwise("runs", "compare", *arguments, "--store", url)
+    assert (refused.code, refused.out) == (2, "")
+    assert error in refused.err

@@ -1,0 +1,134 @@
+"""The numbers of several runs next to one another, and the settings in which they differ."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from math import sqrt
+from statistics import fmean, stdev
+from typing import Any
+
+from ...store import queries
+from ...store.database import Database
+from ...store.queries.run_summaries import TRAIN, TaskResult
+from ..evaluation.heldout import Z95, wilson
+
+
+@dataclass(frozen=True, slots=True)
+class PairedDifference:
+    """The mean difference of success per task between a run and the first one."""
+
+    tasks: int
+    """Tasks that both runs were evaluated on."""
+    mean: float
+    low: float | None
+    """95 % interval by the normal approximation; None if every task has the same difference."""
+    high: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedRun:
+    """A run of a comparison."""
+
+    run: str
+    kind: str
+    status: str
+    updates: int
+    evaluation: str
+    """Name of the newest evaluation of a training run; empty for other runs."""
+    tasks: int
+    """Episodes that ``success`` counts."""
+    success: float | None
+    """On held-out tasks for a training run, on all tasks for an evaluation."""
+    low: float | None
+    high: float | None
+    """The 95 % interval of ``success``."""
+    difference: PairedDifference | None
+    """To the first run; None for the first run, and without a common task."""
+    batch_success: float | None
+    """In the newest update's batch; None for a run without updates."""
+    reward: float | None
+    """Mean return in that batch, or of an evaluation."""
+    tokens: int
+    """Trained tokens, of all updates."""
+    wall_s: float
+    """From the start of the run to its end or, if it has not ended, to now. Includes the time before a resume."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Several runs."""
+
+    runs: Sequence[ComparedRun]
+    settings: Mapping[str, Mapping[str, Any]]
+    """By configuration key, the value of each run that sets it, for the keys whose values differ between the runs that
+    have the kind of the first one."""
+
+
+def compare(database: Database, names: Sequence[str]) -> Comparison:
+    """Return the numbers of runs. Raises NotFound."""
+    with database.read() as conn:
+        rows = [queries.find_run(conn, name) for name in names]
+        summaries = queries.run_summaries(conn, rows)
+        tasks = {row.id: queries.task_results(conn, row) for row in rows}
+        tokens = {row.id: queries.trained_tokens(conn, row.id) for row in rows}
+    status = {row.id: queries.driven_run(database, row.id).status for row in rows}
+    now, found = datetime.now(UTC), []
+    for row in rows:
+        summary = summaries[row.id]
+        is_training, held_out = row.kind == TRAIN, summary.held_out
+        counted = sum(one.counted for one in tasks[row.id].values())
+        low, high = wilson(sum(one.successes for one in tasks[row.id].values()), counted)
+        rate: tuple[int, float | None, float | None, float | None] = (counted, summary.success, low, high)
+        if is_training or not counted:
+            rate = (
+                (held_out.tasks, held_out.success, held_out.low, held_out.high) if held_out else (0, None, None, None)
+            )
+        found.append(
+            ComparedRun(
+                row.id,
+                row.kind,
+                status[row.id],
+                summary.updates,
+                held_out.name if held_out else "",
+                *rate,
+                difference=None if row is rows[0] else paired(tasks[rows[0].id], tasks[row.id]),
+                batch_success=summary.success if is_training else None,
+                reward=summary.reward,
+                tokens=tokens[row.id],
+                wall_s=((row.ended_at or now) - row.created_at).total_seconds(),
+            )
+        )
+    return Comparison(found, differing({row.id: row.config for row in rows if row.kind == rows[0].kind}))
+
+
+def paired(first: Mapping[str, TaskResult], second: Mapping[str, TaskResult]) -> PairedDifference | None:
+    """Return the mean difference ``second - first`` of success over their common tasks; None without one."""
+    common = [task for task, one in first.items() if one.counted and task in second and second[task].counted]
+    if not common:
+        return None
+    changes = [second[task].success - first[task].success for task in common]
+    mean = fmean(changes)
+    half = Z95 * stdev(changes) / sqrt(len(changes)) if len(set(changes)) > 1 else None
+    return PairedDifference(len(changes), mean, *((None, None) if half is None else (mean - half, mean + half)))
+
+
+def differing(configs: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return the keys whose values differ between the configurations of runs, with the value of each run."""
+    flat = {run: dict(_flat("", config)) for run, config in configs.items()}
+    keys = sorted({key for values in flat.values() for key in values} - {"name"})
+    return {
+        key: {run: values[key] for run, values in flat.items() if key in values}
+        for key in keys
+        if any(key not in values or values[key] != next(iter(flat.values())).get(key) for values in flat.values())
+    }
+
+
+def _flat(prefix: str, value: Any) -> list[tuple[str, Any]]:
+    """Return the dotted keys of a configuration with their values."""
+    if isinstance(value, Mapping) and value:
+        items = [(str(key), one) for key, one in value.items()]
+    elif isinstance(value, list) and any(isinstance(one, Mapping) for one in value):
+        items = [(str(place), one) for place, one in enumerate(value)]
+    else:
+        return [(prefix, value)]
+    return [pair for key, one in items for pair in _flat(f"{prefix}.{key}" if prefix else key, one)]
