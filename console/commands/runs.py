@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from ...errors import TurnwiseError
+from ...records import GroupState
 from ..options import DEFAULT_STORE, MAX_COUNT, After, Json, Limit, LogLevel, Overrides, Store, open_store
 from ..terminal.output import ago, echo, empty_message, format_value, jsonable, print_fields, print_json
 from ..terminal.sanitize import one_line
@@ -27,6 +28,7 @@ RUN_COLUMNS = (
     *("run", "status", "updates", "success", "reward", "held out", "age", "environments", "kind"),
     *("forked from", "error"),
 )
+CUT_OFF = "cut off by the end of the run"
 REQUIRED = 4
 """Columns that a narrow terminal shows."""
 LAST_METRICS = ("success", "reward", "horizon_turns", "staleness_mean", "staleness_max", "loss", "entropy")
@@ -202,6 +204,7 @@ def _as_json(found: "RunDetails") -> dict[str, Any]:
         "statuses": found.statuses,
         "accounting": found.accounting,
         "failures": found.failures,
+        "cut_off": found.cut_off,
         "last_metrics": found.last_metrics,
         "reward_sets": [reward_set.name for reward_set in found.reward_sets],
     }
@@ -215,8 +218,8 @@ def _training_fields(found: "RunDetails") -> dict[str, Any]:
     return {
         "updates": found.updates,
         "checkpoint": f"version {saved.id}: {saved.checkpoint}" if saved else "none",
-        "groups": _counts({**found.groups, "cancelled": found.cancelled}),
-        "trajectories": _counts({**found.accounting, "failed": _failed(found)}),
+        "groups": _counts({**_groups(found), CUT_OFF: found.cancelled}),
+        "trajectories": _counts({**found.accounting, "failed": _failed(found), CUT_OFF: found.cut_off}),
         "last update": {name: last[name] for name in LAST_METRICS if last.get(name) is not None},
         "reward parts": {
             one_line(name.removeprefix(REWARD_PART), 40): value
@@ -226,10 +229,19 @@ def _training_fields(found: "RunDetails") -> dict[str, Any]:
     }
 
 
+def _groups(found: "RunDetails") -> dict[str, int]:
+    """Return the groups by state; no update needs the ready ones of a run that has ended."""
+    has_ended = found.driven.run.status != "running"
+    return {
+        "ready, not needed" if has_ended and state is GroupState.READY else state.value: count
+        for state, count in found.groups.items()
+    }
+
+
 def _failed(found: "RunDetails") -> str:
-    """Return the failed trajectories, split into their own failures and members of failed or unfinished groups."""
-    total, failures = found.accounting["failed"], found.failures
-    others = {"members of failed or unfinished groups": total - sum(failures.values())}
+    """Return the failed trajectories, split into their own failures and members of failed groups."""
+    total, failures = found.accounting["failed"] - found.cut_off, found.failures
+    others = {"members of failed groups": total - sum(failures.values())}
     return f"{total} ({_counts({**failures, **others})})" if total else ""
 
 

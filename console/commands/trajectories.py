@@ -95,20 +95,19 @@ def search(
 def _shown(database: "Database", conn: Any, entry: Any, terms: list[str]) -> dict[str, object]:
     """Return a hit with the part of its text that matches."""
     from ...store.maintenance.search_index import texts_of
-    from ...store.queries.search import END, excerpt
+    from ...store.queries.search import END, excerpts
 
     texts = {name: content for name, content in texts_of(conn, database.blobs, entry).items() if content}
-    found = {name: part for name, content in texts.items() if (part := excerpt(content, terms)) is not None}
+    found = excerpts(texts, terms)
     # The index also finds other spellings, such as `cafe` for `café`: then a text is shown from its beginning.
-    found = found or {name: one_line(content[:1_000], 100) for name, content in texts.items()}
-    field, part = next(iter(found.items()), ("", "(removed by retention)"))
+    found = found or {name: one_line(content[:1_000], 100) for name, content in list(texts.items())[:1]}
     return {
         "trajectory": entry.trajectory,
         "run": entry.run,
         "status": entry.status,
         "turn": None if entry.turn == END else entry.turn,
-        "field": field,
-        "text": part,
+        "field": ", ".join(found),
+        "text": " | ".join(found.values()) or "(removed by retention)",
     }
 
 

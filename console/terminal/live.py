@@ -27,6 +27,8 @@ MAX_ROWS = 12
 LINE_INTERVAL_S = 2.0
 PARTS_MAX = 4
 """Parts of the reward that a line has room for."""
+STORED = {"success": "stored success", "reward": "stored reward"}
+"""Names on the lines of a run that trains on stored episodes: the policy of the run did not play them."""
 COLUMNS = ("update", "success", "reward", "horizon", "staleness", "tokens/s", "turns/s", "entropy", "limits", "groups")
 
 
@@ -38,8 +40,11 @@ class LiveView:
         self._out = out or console(stderr=stderr)
         self._rows: deque[tuple[str, ...]] = deque(maxlen=MAX_ROWS)
         self._waiting = "the engine, to start"
+        self._is_offline = False
         self._next_line = 0.0
         self._held_back = ""
+        self._left_out = 0
+        """Updates since the last printed one."""
         self._live = Live(console=self._out, get_renderable=self._draw, refresh_per_second=2, transient=False)
 
     def __enter__(self) -> Self:
@@ -69,15 +74,22 @@ class LiveView:
 
     def _update(self, event: "UpdateDone") -> None:
         row = _row(event)
-        self._waiting = event.waiting
+        self._waiting, self._is_offline = event.waiting, event.is_offline
         self._rows.append(row)
         if self._live.is_started:
             return
         shown = dict(zip(COLUMNS, row, strict=True))
         if parts := _parts(event):
             shown["reward"] += f" ({parts})"
+        if event.is_offline:
+            shown = {STORED.get(name, name): value for name, value in shown.items()}
         line = "  ".join(f"{name} {value}" for name, value in shown.items() if value)
-        self._held_back = f"{line}  waiting on {one_line(event.waiting)}" if event.waiting else line
+        if event.waiting and not event.is_offline:
+            line += f"  waiting on {one_line(event.waiting)}"
+        if self._left_out:
+            line += f"  ({self._left_out} {'update' if self._left_out == 1 else 'updates'} before it not shown)"
+        self._held_back = line
+        self._left_out += 1
         if (now := time.monotonic()) >= self._next_line:
             self._flush_pending()
             self._next_line = now + LINE_INTERVAL_S
@@ -87,6 +99,7 @@ class LiveView:
         if self._held_back:
             self._print(self._held_back)
             self._held_back = ""
+            self._left_out = 0
 
     def _print(self, line: str) -> None:
         self._out.print(Text(line), soft_wrap=True)
@@ -101,6 +114,8 @@ class LiveView:
         limits, groups = self._rows[-1][-2:] if self._rows else ("", "")
         below = [f"groups: {groups or 'none'}"] if self._rows else []
         below += [f"cut by limits: {limits}"] if limits else []
+        if self._is_offline:
+            return Group(table, Text("success and reward are those of the stored episodes", style="dim"))
         below.append(f"waiting on {one_line(self._waiting)}" if self._waiting else "not waiting")
         return Group(table, Text("; ".join(below), style="dim"))
 
@@ -118,13 +133,17 @@ def _row(event: "UpdateDone") -> tuple[str, ...]:
         f"{event.success:.2f}",
         f"{event.reward:.2f}",
         str(event.horizon_turns),
-        f"{event.staleness_mean:.1f}/{event.staleness_max:g}",
-        f"{event.tokens_per_s:.0f}",
-        f"{event.turns_per_s:.0f}",
+        *(("", "", "") if event.is_offline else _rates(event)),
         "" if event.entropy is None else f"{event.entropy:.2f}",
         _limits(event.limits),
         groups,
     )
+
+
+def _rates(event: "UpdateDone") -> tuple[str, str, str]:
+    """Return staleness, tokens and turns per second."""
+    staleness = f"{event.staleness_mean:.1f}/{event.staleness_max:g}"
+    return staleness, f"{event.tokens_per_s:.0f}", f"{event.turns_per_s:.0f}"
 
 
 def _limits(shares: "Mapping[Limit, float]") -> str:
@@ -132,7 +151,7 @@ def _limits(shares: "Mapping[Limit, float]") -> str:
 
 
 def _evaluated(event: "EvalResult") -> str:
-    rates = "".join(f"  {one_line(str(name), 24)} {value:.2f}" for name, value in event.by_environment.items())
+    rates = "".join(f"  {one_line(str(name))} {value:.2f}" for name, value in event.by_environment.items())
     left_out = f"  ({event.failed} episodes failed and are left out)" if event.failed else ""
     own = f"  ({event.failed_by_policy} ended as policy_error or timeout)" if event.failed_by_policy else ""
     from ...trainer.telemetry.limits import notable

@@ -27,6 +27,7 @@ from .rewards import load_scored, not_in_set, returns_in, reward_set, reward_set
 from .run_details import (
     accounting,
     batch_metrics,
+    cut_off,
     driven_run,
     failed_for_good,
     failure_counts,
@@ -46,6 +47,7 @@ __all__ = [
     "batch_metrics",
     "cancelled_groups",
     "checkpoints",
+    "cut_off",
     "driven_run",
     "evaluations",
     "failed_for_good",

@@ -11,6 +11,7 @@ from sqlalchemy import Connection, and_, false, func, select, true
 
 from ...records import SCORED_STATUSES, EndedBy, GroupState, PolicyVersion, Purpose, Status
 from ..database import Database
+from ..operations.group_states import RUN_ENDED
 from ..run_lock import Driver, driver_of
 from ..schema import batch_item, no_of, policy_version, rollout_group, train_batch, trajectory
 from ..schema import run as run_table
@@ -23,6 +24,10 @@ NO_FAILURES = [status.value for status in (*SCORED_STATUSES, Status.RUNNING)]
 """The statuses that are not failures."""
 _DROPPED = trajectory.c.ended_by == EndedBy.CONTROLLER.value
 """Whether the rollout controller dropped a trajectory: its status is cancelled, but not a failure."""
+
+
+_CUT_OFF = and_(rollout_group.c.state == GroupState.FAILED.value, rollout_group.c.reason == RUN_ENDED)
+"""Whether a group failed only because its run ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,15 +84,29 @@ def status_counts(conn: Connection, run: str) -> dict[str, int]:
 
 
 def failure_counts(conn: Connection, run: str) -> dict[str, int]:
-    """Return how many training trajectories of a run failed, by status."""
+    """Return how many training trajectories of a run failed, by status, without those that its end cut off."""
     counts = (
         select(trajectory.c.status, func.count())
+        .join_from(trajectory, rollout_group)
+        .where(~_CUT_OFF)
         .where(trajectory.c.run_no == no_of(run_table, run), trajectory.c.purpose == Purpose.TRAIN.value)
         .where(trajectory.c.status.not_in(NO_FAILURES), ~_DROPPED)
         .group_by(trajectory.c.status)
         .order_by(trajectory.c.status)
     )
     return {status: count for status, count in conn.execute(counts)}  # noqa: C416
+
+
+def cut_off(conn: Connection, run: str) -> int:
+    """Return how many training trajectories belong to groups that failed only because the run ended."""
+    which = (
+        select(func.count())
+        .select_from(rollout_group)
+        .join(trajectory, trajectory.c.group_no == rollout_group.c.no)
+        .where(rollout_group.c.run_no == no_of(run_table, run), rollout_group.c.purpose == Purpose.TRAIN.value)
+        .where(_CUT_OFF, ~_DROPPED)
+    )
+    return conn.execute(which).scalar_one()
 
 
 def failed_for_good(conn: Connection, run: str) -> list[TrajectoryRow]:
@@ -174,7 +193,9 @@ class RunDetails:
     """Trajectories by status, for training and evaluation."""
     accounting: Mapping[str, int]
     failures: Mapping[str, int]
-    """Failed training trajectories by status."""
+    """Failed training trajectories by status, without those that were cut off."""
+    cut_off: int
+    """Training trajectories of the cancelled groups; ``accounting`` counts them as failed."""
     last_metrics: Mapping[str, Any] | None
     """The metrics of the newest update."""
     reward_sets: Sequence[RewardSet]
@@ -222,6 +243,7 @@ def run_details(database: Database, run: str) -> RunDetails:
             statuses=status_counts(conn, run),
             accounting=accounting(conn, run),
             failures=failure_counts(conn, run),
+            cut_off=cut_off(conn, run),
             last_metrics=metrics[-1] if metrics else None,
             reward_sets=reward_sets(conn, run),
         )

@@ -1,6 +1,7 @@
 """Full-text search over observations, actions and errors, in the index that ``maintenance.search_index`` keeps."""
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, text
@@ -112,15 +113,48 @@ def _quoted(term: str) -> str:
     return f'"{term}"'
 
 
-def excerpt(content: str, terms: list[str], width: int = 100) -> str | None:
-    """Return the part of ``content`` around the first word of ``terms`` that occurs, on one line; None if none occurs.
+def excerpts(texts: Mapping[str, str], terms: Sequence[str], width: int = 100) -> dict[str, str]:
+    """Return by name the parts of ``texts`` in which the words of ``terms`` occur, each on one line; empty without one.
 
-    As in the index, a word has letters, digits and underscores only: the ``[/b]`` of a query is the word ``b``.
+    A text with more of the words that no earlier one has is before others, and shows each of these words once. As in
+    the index, a word has letters, digits and underscores only: the ``[/b]`` of a query is the word ``b``.
     """
-    folded = content.casefold()
-    found = [at for term in terms for word in _WORD.findall(term) if (at := folded.find(word.casefold())) >= 0]
-    if not found:
-        return None
-    start = max(min(found) - width // 3, 0)
+    left = list(dict.fromkeys(word.casefold() for term in terms for word in _WORD.findall(term)))
+    folded = {name: content.casefold() for name, content in texts.items()}
+    found: dict[str, str] = {}
+    while folded and left:
+        name = max(folded, key=lambda one: sum(_place(folded[one], word) >= 0 for word in left))
+        parts, content = [], folded.pop(name)
+        while places := {word: at for word in left if (at := _place(content, word)) >= 0}:
+            start = max(_start(content, terms, places, width), 0)
+            shown = content[start : start + width]
+            parts.append(_cut(texts[name], start, width))
+            kept = [word for word in left if word not in places or _place(shown, word) < 0]
+            left = kept if len(kept) < len(left) else [word for word in left if word != next(iter(places))]
+        if parts:
+            found[name] = " … ".join(parts).replace("… … …", "…")
+    return found
+
+
+def _start(content: str, terms: Sequence[str], places: Mapping[str, int], width: int) -> int:
+    """Return where to cut a text: at a whole phrase if it has one, else where most words fit into the width."""
+    whole = [at for term in terms if (at := _place(content, term.casefold())) >= 0]
+    candidates = [at - width // 3 for at in (whole or places.values())]
+
+    def count(start: int) -> int:
+        first = max(start, 0)
+        return sum(_place(content[first : first + width], word) >= 0 for word in places)
+
+    best = max(candidates, key=count)
+    return best if count(best) else min(places.values()) - width // 3
+
+
+def _place(content: str, word: str) -> int:
+    """Return where a word begins in a text: as a whole word, or else as a part of one; -1 if it does not occur."""
+    whole = re.search(rf"\b{re.escape(word)}\b", content)
+    return content.find(word) if whole is None else whole.start()
+
+
+def _cut(content: str, start: int, width: int) -> str:
     part = " ".join(content[start : start + width].split())
     return ("…" if start else "") + part + ("…" if start + width < len(content) else "")

@@ -198,7 +198,12 @@ class UpdateStep:
 
 
 def update_event(
-    result: UpdateResult, seconds: float, training_s: float, groups: Mapping[GroupState, int]
+    result: UpdateResult,
+    seconds: float,
+    training_s: float,
+    groups: Mapping[GroupState, int],
+    *,
+    is_offline: bool = False,
 ) -> UpdateDone:
     """Return the event of an update.
 
@@ -206,6 +211,7 @@ def update_event(
         seconds: time since the last update.
         training_s: training time of the run so far.
         groups: groups of the run by state.
+        is_offline: as ``UpdateDone.is_offline``.
     """
     metrics = result.metrics
     learner_s = metrics["update_s"] + metrics["assembly_s"]
@@ -225,6 +231,7 @@ def update_event(
         entropy=metrics.get("entropy"),
         seconds=training_s,
         limits=notable(metrics),
+        is_offline=is_offline,
         reward_parts={
             name.removeprefix(REWARD_PART): value for name, value in metrics.items() if name.startswith(REWARD_PART)
         },

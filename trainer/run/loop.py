@@ -19,6 +19,8 @@ LOG = logging.getLogger(__name__)
 
 MAX_STALE_BATCHES = 10
 """Consecutive batches without a fresh token within the staleness bound that end the run."""
+OF_METRICS = ("limits", "reward_parts", "is_offline")
+"""Fields of an event that repeat metrics or the configuration."""
 MAX_LEFT_OUT_BATCHES = 100
 """Consecutive batches that end the run if the replay buffer left out all of their groups, as a group filter does."""
 
@@ -110,9 +112,9 @@ class TrainingLoop:
     async def _report(self, trained: UpdateResult, seconds: float) -> None:
         """Report an update that took ``seconds`` since the last one."""
         context = self._context
-        event = update_event(trained, seconds, self._state.trained_s, await context.store.read(queries.active_groups))
-        # The metrics have the limits and the parts of the reward.
-        shown = {name: value for name, value in asdict(event).items() if name not in ("limits", "reward_parts")}
+        groups, offline = await context.store.read(queries.active_groups), context.config.offline.run is not None
+        event = update_event(trained, seconds, self._state.trained_s, groups, is_offline=offline)
+        shown = {name: value for name, value in asdict(event).items() if name not in OF_METRICS}
         context.metrics.write("update", trained.update, {**trained.metrics, **shown})
         context.report(event)
         self._warn_of_limits(event)

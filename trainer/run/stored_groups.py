@@ -77,6 +77,8 @@ class StoredGroups(GroupSource):
         trained = await context.store.read(queries.reused_groups)
         numbered = await other.read(queries.scored_from, context.algorithms.observed)
         groups = [(number, one) for number, one in numbered if one not in trained]
+        text = f"training on {len(groups)} stored groups of run {source}; success and reward of an update are theirs"
+        context.report(Note(f"{text}, and `turnwise eval` measures the policy of this run"))
         history = {**await context.store.read(queries.versions), state.version.id: state.version}
         step = UpdateStep(context, parts.learner, history, sampled_by)
         return cls(context, state, step, groups, lambda group: retried(lambda: load(group)))

@@ -37,10 +37,11 @@ class RunResult:
     updates: int
     trajectories: int
     wall_s: float
-    max_staleness: int
+    max_staleness: int | None
+    """None for an offline run: the number of updates between the versions of two runs is not defined."""
     success_after_by_environment: Mapping[str, float]
-    stale_share: float
-    """Share of the trained tokens with staleness 1 or more."""
+    stale_share: float | None
+    """Share of the trained tokens with staleness 1 or more; None for an offline run."""
     store: str
     folder: str
 
@@ -63,6 +64,7 @@ def summarize(
     after = evaluations.get("after")
     before = next((evaluations[name] for name in INITIAL_EVALUATIONS if name in evaluations), None)
     gain, low, high = _gain(before, after)
+    is_offline = context.config.offline.run is not None
     return RunResult(
         run=context.name,
         status=status,
@@ -75,9 +77,9 @@ def summarize(
         updates=updates,
         trajectories=totals.trajectories,
         wall_s=round(monotonic() - started, 1),
-        max_staleness=totals.max_staleness,
+        max_staleness=None if is_offline else totals.max_staleness,
         success_after_by_environment=finite(after.by_environment) if after else {},
-        stale_share=round(1 - tokens_by_staleness[0] / tokens, 4) if tokens else 0.0,
+        stale_share=None if is_offline else round(1 - tokens_by_staleness[0] / tokens, 4) if tokens else 0.0,
         store=without_secrets(context.database.url),
         folder=str(context.folder),
     )

@@ -48,6 +48,9 @@ class UpdateDone:
     """The limits of the horizon that cut more than a tenth of the turns or episodes, with the share."""
     reward_parts: Mapping[str, float] = field(default_factory=dict)
     """The mean of each part of ``reward`` per episode."""
+    is_offline: bool = False
+    """Whether the groups are stored ones of another run: success and reward are not those of this run's policy, nothing
+    is played or waited for, and the staleness is not defined."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -132,7 +132,7 @@ def test_runs_show_splits_failures_by_reason(turnwise: Turnwise, store: str) -> 
     shown = json.loads(turnwise("runs", "show", "demo", "--json", "--store", store).out)
     assert (shown["accounting"]["failed"], shown["failures"]) == (3, {"cancelled": 1})
     output = turnwise("runs", "show", "demo", "--store", store).out
-    assert "submitted 3, failed 3 (cancelled 1, members of failed or unfinished groups 2)" in output
+    assert "submitted 3, failed 3 (cancelled 1, members of failed groups 2)" in output
 
 
 def test_runs_show_counts_groups_that_the_end_of_the_run_cancelled_apart(turnwise: Turnwise, store: str) -> None:
@@ -141,11 +141,27 @@ def test_runs_show_counts_groups_that_the_end_of_the_run_cancelled_apart(turnwis
         operations.close_group(tx, group="g1", state=GroupState.FAILED, reason="0 of 2 members survived")
         for name in ("g2", "g3"):
             operations.open_group(tx, group=Group(name, "demo", make_task(ENV, seed=5), Horizon(12, 8, 96, 256), 2))
+            operations.start_trajectory(tx, trajectory=Trajectory(f"{name}-0", "demo", name, 0, 0))
+            operations.finish_trajectory(tx, trajectory=f"{name}-0", status=Status.CANCELLED, reward=0.0)
             operations.close_group(tx, group=name, state=GroupState.FAILED, reason=RUN_ENDED)
     database.close()
-    assert "groups        failed 1, cancelled 2\n" in turnwise("runs", "show", "demo", "--store", store).out
+    out = turnwise("runs", "show", "demo", "--store", store).out
+    assert "groups        failed 1, cut off by the end of the run 2\n" in out
+    assert "submitted 4, failed 2 (members of failed groups 2), cut off by the end of the run 2\n" in out
     shown = json.loads(turnwise("runs", "show", "demo", "--json", "--store", store).out)
+    assert (shown["accounting"]["failed"], shown["failures"], shown["cut_off"]) == (4, {}, 2)
     assert (shown["groups"]["failed"], shown["groups"]["cancelled"]) == (1, 2)
+
+
+def test_runs_show_calls_the_ready_groups_of_a_finished_run_not_needed(turnwise: Turnwise, tmp_path: Path) -> None:
+    url = sqlite_store(tmp_path)
+    database = open_database(url)
+    create_run(database)
+    play_group(database, "g")
+    assert "groups        ready 1\n" in turnwise("runs", "show", "r", "--store", url).out
+    call(database, "finish_run", run="r", status="finished")
+    database.close()
+    assert "groups        ready, not needed 1\n" in turnwise("runs", "show", "r", "--store", url).out
 
 
 def test_a_running_run_receives_the_request_to_stop(turnwise: Turnwise, store: str) -> None:

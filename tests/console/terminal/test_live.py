@@ -43,7 +43,7 @@ def test_plain_lines_are_throttled_but_the_last_update_is_printed() -> None:
     assert len(lines) == 2
     assert lines[0].startswith("update 1  success 0.25  reward -0.50  horizon 8  staleness 0.8/2  tokens/s 1234")
     assert lines[1].startswith("update 50 ")
-    assert lines[1].endswith("groups ready 3 open 12  waiting on rollouts")
+    assert lines[1].endswith("groups ready 3 open 12  waiting on rollouts  (48 updates before it not shown)")
 
 
 def test_a_line_leaves_out_the_entropy_that_the_loss_does_not_compute() -> None:
@@ -66,6 +66,16 @@ def test_a_line_has_the_parts_of_the_reward_if_they_are_few() -> None:
         replace(update(1), reward_parts={"found": 0.25, "cost": -0.75})
     )
     assert "reward -0.50  hor" in watch(replace(update(1), reward_parts={str(name): 0.1 for name in range(5)}))
+
+
+def test_an_offline_run_does_not_look_like_learning() -> None:
+    event = replace(update(1), is_offline=True, groups={})
+    line = "update 1  stored success 0.25  stored reward -0.50  horizon 8  entropy 1.50\n"
+    assert watch(event) == line
+    shown = watch(event, terminal=True)
+    assert "success and reward are those of the stored episodes" in shown
+    assert "waiting" not in shown.rpartition("stored episodes")[2]
+    assert "1234" not in shown
 
 
 def test_lines_keep_the_order_of_events() -> None:

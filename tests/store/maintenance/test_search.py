@@ -4,7 +4,7 @@ import pytest
 from turnwise.records import Status
 from turnwise.store.database import Database
 from turnwise.store.maintenance.search_index import drop_index, update_index
-from turnwise.store.queries.search import END, BadSearch, excerpt, parse, search
+from turnwise.store.queries.search import END, BadSearch, excerpts, parse, search
 from turnwise.tests.store.making import call, group, start, trajectory, turn
 
 
@@ -90,10 +90,32 @@ def test_new_trajectories_are_added_in_bounded_steps(searched: Database) -> None
 
 
 def test_an_excerpt_shows_the_words() -> None:
-    assert excerpt("x" * 200 + " the boat sails", ["boat"]) == "…" + "x" * 28 + " the boat sails"
-    assert excerpt("a sail", ["boat"]) is None
+    assert excerpts({"a": "x" * 200 + " the boat sails"}, ["boat"]) == {"a": "…" + "x" * 28 + " the boat sails"}
+    assert excerpts({"a": "a sail"}, ["boat"]) == {}
 
 
 @pytest.mark.parametrize(("term", "part"), [("[/b]", "a [b] bold [/b] text"), ("(bold)", "a [b] bold [/b] text")])
 def test_an_excerpt_finds_the_words_of_a_term_with_other_characters(term: str, part: str) -> None:
-    assert excerpt("a [b] bold [/b] text", [term]) == part
+    assert excerpts({"a": "a [b] bold [/b] text"}, [term]) == {"a": part}
+
+
+def test_excerpts_contain_every_word_of_a_search_wherever_it_is() -> None:
+    far = "select " + "x " * 200 + "oslo " + "y " * 200
+    action = {"action": "select count(*) from people", "observation": "42 rows; oslo has 7"}
+    assert excerpts(action, ["select", "oslo"]) == action
+    assert excerpts(action, ["select oslo"]) == action
+    assert excerpts({"action": "select", "observation": "oslo, select"}, ["select", "oslo"]) == {
+        "observation": "oslo, select"
+    }
+    (parts,) = excerpts({"a": far}, ["oslo", "select"]).values()
+    assert "select" in parts
+    assert "oslo" in parts
+    assert len(parts) < 220
+
+
+def test_an_excerpt_is_cut_at_the_phrase_and_at_a_whole_word() -> None:
+    text = "selected oslo " + "x " * 100 + "select oslo"
+    (part,) = excerpts({"a": text}, ["select oslo"]).values()
+    assert part.endswith("x select oslo")
+    (part,) = excerpts({"a": "boats " + "x " * 100 + "boat"}, ["boat"]).values()
+    assert part.endswith("x boat")

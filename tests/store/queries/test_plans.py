@@ -231,6 +231,7 @@ def reads(database: Database) -> dict[str, Callable[[Connection], object]]:
         "next_group": lambda conn: queries.next_group(conn, run),
         "next_scoring": lambda conn: queries.next_scoring(conn, run),
         "find_run": lambda conn: queries.find_run(conn, run),
+        "cut_off": lambda conn: queries.cut_off(conn, run),
         "driven_run": lambda _: queries.driven_run(database, run),
         "list_driven_runs": lambda _: queries.list_driven_runs(database, limit=3),
         "evaluations": lambda conn: queries.evaluations(conn, [run]),

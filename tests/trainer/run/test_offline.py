@@ -27,7 +27,7 @@ from turnwise.trainer.rollout.rescoring import score_stored
 from turnwise.trainer.run.retraining.repeat import retrain
 from turnwise.trainer.run.run import train
 from turnwise.trainer.run.summary import RunResult
-from turnwise.trainer.telemetry.events import Event, Note
+from turnwise.trainer.telemetry.events import Event, Note, UpdateDone
 
 pytestmark = pytest.mark.slow
 
@@ -101,6 +101,7 @@ def test_a_run_trains_on_each_stored_group_once_and_leaves_the_other_run_as_it_i
     before, had_ray = contents(database, COUNT_OF_RUNS), ray.is_initialized()
     result = offline(url, events, ray_address="127.0.0.1:1")
     assert (result.status, result.updates, result.success_after) == ("finished", 3, None)
+    assert (result.max_staleness, result.stale_share) == (None, None)
     assert consumed(database, "off") == {1: ["a", "b"], 2: ["d", "e"], 3: ["f", "g"]}
     assert ray.is_initialized() == had_ray, "an offline run needs no Ray"
     after = contents(database, COUNT_OF_RUNS)
@@ -127,6 +128,8 @@ def test_a_run_trains_on_each_stored_group_once_and_leaves_the_other_run_as_it_i
     ]
     assert len({(one / "model.safetensors").read_bytes() for one in checkpoints}) == 3
     notes = [event.text for event in events if isinstance(event, Note)]
+    assert any("success and reward of an update are theirs" in note for note in notes)
+    assert {event.is_offline for event in events if isinstance(event, UpdateDone)} == {True}
     assert "run r has no further batch of 2 groups: training ends after 3 updates; 1 groups were filtered" in notes
     database.close()
 
