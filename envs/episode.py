@@ -82,7 +82,7 @@ class EpisodeEnv(TurnEnv, ABC, Generic[T]):
         if split not in SPLITS:
             raise ValueError(f"unknown split {split!r} of `{_name(self)}`; choose from {', '.join(SPLITS)}")
         self._over = True
-        turn = self._begin(int(self.np_random.integers(2**31)) if seed is None else seed, split)
+        turn = self._begin(self._any_seed(split) if seed is None else seed, split)
         self._over = False
         return turn.observation, self._info(turn)
 
@@ -108,6 +108,10 @@ class EpisodeEnv(TurnEnv, ABC, Generic[T]):
         if not self.restorable:
             super().restore(snapshot)
         self._episode, self._over = snapshot
+
+    def _any_seed(self, split: str) -> int:
+        """Draw the seed of a task, for a reset without one."""
+        return int(self.np_random.integers(2**31))
 
     def _ended(self) -> Obs:
         """Return the observation of a step after the end."""

@@ -89,7 +89,7 @@ INNER_FLOORS = {
         {"draws", "errors", "options", "spaces"},
         {"base", "splits"},
         {"episode"},
-        {"computer"},
+        {"computer", "dataset"},
         {"code", "desktop", "text", "web"},
         {"tiny"},
         {"registry"},

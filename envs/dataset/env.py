@@ -1,0 +1,187 @@
+"""The base class of an environment of rows: a prompt per row, answers of the agent, and a rubric that scores the end.
+
+def correct(action, answer):
+    return action.strip() == answer
+
+class Capitals(DatasetEnv):
+    prompt = "question"
+    rubric = {correct: 1.0}
+
+    def load(self, split):
+        return f"{split}.jsonl"
+"""
+
+import copy
+import hashlib
+import inspect
+import json
+import math
+import time
+from abc import abstractmethod
+from collections.abc import Awaitable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any, ClassVar
+
+from ...errors import suggestion
+from ..base import Obs
+from ..episode import EpisodeEnv, Turn
+from ..errors import EnvironmentBroken, EnvironmentFailed
+from ..spaces import FreeText
+from .coroutines import results_of
+from .rows import Row, Rows, Source, folder_of, kept_rows, rows_of
+from .rubric import Ending, Message, RewardFunction, Rubric
+
+MAX_OBSERVATION_CHARS = 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class RowEpisode:
+    """The state of an episode."""
+
+    split: str
+    index: int
+    row: Row
+    messages: tuple[Message, ...]
+
+    @property
+    def where(self) -> str:
+        """Return the row as errors name it."""
+        return f"row {self.index} of `{self.split}`"
+
+
+class DatasetEnv(EpisodeEnv[RowEpisode]):
+    """An episode per row: the seed of a task is the number of its row.
+
+    A subclass has a method ``load`` and a ``rubric``. By default the first answer ends an episode; override ``respond``
+    for several turns. At the end the reward functions are called; the reward is the weighted sum of their values, and
+    the addends are ``reward_parts``. The earlier turns have the reward 0.
+    """
+
+    prompt: str = "prompt"
+    """The column with the first observation."""
+    rubric: ClassVar[Mapping[RewardFunction, float]] = MappingProxyType({})
+    """The weight of each reward function (``rubric`` describes their parameters). The first one decides success."""
+    max_turns: int = 10
+    """Turns after which an episode ends, and is scored, although ``respond`` continues it."""
+    success_at: float = 1.0
+    """The value of the first reward function from which an episode is a success."""
+
+    def __init__(self) -> None:
+        self.action_space = FreeText()
+        self.observation_space = FreeText(MAX_OBSERVATION_CHARS)
+        self._own: dict[str, Rows] = {}
+
+    @abstractmethod
+    def load(self, split: str) -> Source:
+        """Return the rows of a split, which are kept for the process.
+
+        A list of dicts, the path of a ``.jsonl`` or ``.parquet`` file (a relative one starts at the folder of this
+        class's module), a ``datasets.Dataset``, or anything else with a length whose items are mappings.
+        """
+
+    def first_observation(self, row: Row) -> Obs:
+        """Return the first observation of a row: its text in the column ``prompt``."""
+        text = row.get(self.prompt)
+        if not isinstance(text, str):
+            lacks = self.prompt not in row
+            why = f"has no column `{self.prompt}`" if lacks else f"has a {type(text).__name__} in `{self.prompt}`"
+            near = suggestion(self.prompt, list(row)) if lacks else ", not a text"
+            raise EnvironmentBroken(
+                f"{self.episode.where} {why}{near}: set `prompt` of `{type(self).__name__}` to the column of the "
+                "question, or override `first_observation`"
+            )
+        return text
+
+    def respond(self, action: str, row: Row, conversation: list[Message]) -> Obs | Awaitable[Obs | None] | None:
+        """Return the observation after an answer, the last message of ``conversation``; None ends the episode.
+
+        A subclass may define it with ``async def``.
+        """
+        return None
+
+    def tasks(self, split: str) -> Sequence[int]:
+        """Return the numbers of the rows of a split."""
+        return range(len(self._rows(split)))
+
+    @property
+    def row(self) -> Row:
+        """Return the row of the running episode, for ``oracle`` and ``valid_actions``."""
+        return self.episode.row
+
+    @property
+    def conversation(self) -> list[Message]:
+        """Return the messages of the running episode, from the first observation on."""
+        return [dict(message) for message in self.episode.messages]
+
+    @property
+    def state_key(self) -> str:
+        """Name the messages so far."""
+        texts = [repr(message["content"]) for message in self.episode.messages]
+        return hashlib.sha256(json.dumps(texts).encode()).hexdigest()[:16]
+
+    @cached_property
+    def _rubric(self) -> Rubric:
+        return Rubric(self.rubric, type(self).__name__)
+
+    def _rows(self, split: str) -> Rows:
+        if split not in self._own:
+            name = type(self).__name__
+            options = None if self.spec is None else json.dumps(self.spec.kwargs, sort_keys=True, default=repr)
+            self._own[split] = kept_rows(
+                None if options is None else (type(self), options, split),
+                lambda: rows_of(self.load(split), f"`{name}.load({split!r})`", folder_of(type(self))),
+            )
+        return self._own[split]
+
+    def _any_seed(self, split: str) -> int:
+        return int(self.np_random.integers(len(self._rows(split))))
+
+    def _begin(self, seed: int, split: str) -> Turn:
+        rows = self._rows(split)
+        if not 0 <= seed < len(rows):
+            raise EnvironmentFailed(
+                f"`{type(self).__name__}` has {len(rows)} rows of `{split}`, with the seeds 0 to {len(rows) - 1}; the "
+                f"seed {seed} is none of them"
+            )
+        row = rows[seed]
+        if not isinstance(row, Mapping):
+            raise EnvironmentBroken(f"row {seed} of `{split}` is a {type(row).__name__}, not a mapping of columns")
+        self.episode = RowEpisode(split, seed, copy.deepcopy(dict(row)), ())
+        self._rubric.check_columns(self._ending(""))
+        observation = self.first_observation(self.row)
+        self._say("user", observation)
+        return Turn(observation)
+
+    def _play(self, action: str) -> Turn:
+        self._say("assistant", action)
+        answer = self.respond(action, self.row, self.conversation)
+        observation = _now(answer, self._seconds_left()) if inspect.isawaitable(answer) else answer
+        if observation is not None:
+            self._say("user", observation)
+            if len(self.episode.messages) < 2 * self.max_turns + 1:
+                return Turn(observation)
+        values = self._rubric.values(self._ending(action), self._seconds_left())
+        parts = {name: self._rubric.weights[name] * value for name, value in values.items()}
+        success = next(iter(values.values())) >= self.success_at
+        return Turn("" if observation is None else observation, parts, over=True, success=success)
+
+    def _say(self, role: str, content: Any) -> None:
+        message = {"role": role, "content": content}
+        self.episode = replace(self.episode, messages=(*self.episode.messages, message))
+
+    def _ending(self, action: str) -> Ending:
+        return Ending(self, action, self.row, self.conversation, self.episode.where)
+
+    def _seconds_left(self) -> float | None:
+        """Return the time until the call times out, in seconds; None without a timeout."""
+        return None if math.isinf(self.deadline) else max(0.0, self.deadline - time.monotonic())
+
+
+def _now(work: Awaitable[Any], timeout_s: float | None) -> Any:
+    """Return the result of an awaitable, or raise its exception."""
+    (result,) = results_of([work], timeout_s, "`respond`")
+    if isinstance(result, BaseException):
+        raise result
+    return result

@@ -1,0 +1,304 @@
+"""An environment of rows: its rows, its rubric, its episodes, and the errors of its author."""
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import pyarrow
+import pytest
+from datasets import Dataset, DatasetDict
+from pyarrow import parquet
+from turnwise.envs import DatasetEnv, EnvironmentBroken, EnvironmentFailed, EnvTimeout, make
+from turnwise.envs.authoring.check import check
+from turnwise.envs.authoring.checks import CHECKS
+from turnwise.envs.runner.env_thread import EnvThread
+
+CAPITALS = [
+    {"question": "Capital of France?", "answer": "Paris", "letters": 5},
+    {"question": "Capital of Peru?", "answer": "Lima", "letters": 4},
+]
+TESTS = [{"question": "Capital of Chad?", "answer": "N'Djamena", "letters": 9}]
+ENV = "dataset/Capitals-v0"
+
+
+def correct(action: str, answer: str) -> bool:
+    return action.strip() == answer
+
+
+async def brief(action: str, row: dict[str, Any]) -> float:
+    await asyncio.sleep(0)
+    return max(0.0, 1 - len(action) / (2 * row["letters"]))
+
+
+class Capitals(DatasetEnv):
+    prompt = "question"
+    rubric = {correct: 1.0, brief: 0.5}  # noqa: RUF012
+    loads = 0
+
+    def load(self, split: str) -> Any:
+        Capitals.loads += 1
+        return CAPITALS if split == "train" else TESTS
+
+    def instructions(self) -> str:
+        return "Name the city."
+
+    def oracle(self) -> str:
+        return str(self.row["answer"])
+
+    def valid_actions(self) -> list[tuple[str, float]]:
+        return [(str(row["answer"]), 1.0) for row in CAPITALS]
+
+
+class Hints(Capitals):
+    """Two tries, with a hint between them."""
+
+    restorable = True
+    max_turns = 2
+
+    async def respond(self, action: str, row: dict[str, Any], conversation: list[dict[str, Any]]) -> str | None:
+        assert conversation[-1] == {"role": "assistant", "content": action}
+        return None if action == row["answer"] else f"It begins with {row['answer'][0]}."
+
+
+def kind(source: Any = None, rubric: Any = None) -> DatasetEnv:
+    """Return an environment of a class with these rows and reward functions."""
+    rows = CAPITALS if source is None else source
+    made: Any = type("Made", (Capitals,), {"__module__": __name__, "load": lambda self, split: rows})
+    made.rubric = {correct: 1.0} if rubric is None else rubric
+    return made()
+
+
+@pytest.fixture(autouse=True)
+def registered() -> Iterator[None]:
+    for env_id, entry in ((ENV, Capitals), ("dataset/Hints-v0", Hints)):
+        gymnasium.register(env_id, entry_point=entry)  # type: ignore[arg-type]
+    yield
+    for env_id in (ENV, "dataset/Hints-v0"):
+        gymnasium.registry.pop(env_id)
+
+
+def test_the_weighted_sum_of_the_reward_functions_is_the_reward_of_the_only_turn() -> None:
+    env = make(ENV)
+    assert env.reset(seed=1)[0] == "Capital of Peru?"
+    observation, reward, terminated, truncated, info = env.step("Lima")
+    assert (observation, reward, terminated, truncated) == ("", 1.25, True, False)
+    assert info["reward_parts"] == {"correct": 1.0, "brief": 0.25}
+    assert info["success"] is True
+    env.reset(seed=0, options={"split": "test"})
+    _, reward, _, _, info = env.step("Lima")
+    assert reward == pytest.approx(0.5 * (1 - 4 / 18))
+    assert info["success"] is False
+    assert env.step("Lima")[:3] == ("ended", 0.0, True)
+
+
+def test_the_rows_of_a_split_are_its_tasks_and_are_read_once_per_process() -> None:
+    Capitals.loads = 0
+    tasks = [(env.tasks("train"), env.tasks("test")) for env in (make(ENV), make(ENV))]
+    assert tasks == [(range(2), range(1))] * 2
+    assert Capitals.loads <= 2
+    env = make(ENV)
+    assert {env.reset()[0] for _ in range(20)} == {row["question"] for row in CAPITALS}
+    with pytest.raises(EnvironmentFailed, match="2 rows of `train`, with the seeds 0 to 1; the seed 2 is none"):
+        env.reset(seed=2)
+
+
+def test_several_turns_end_with_respond_or_at_the_limit() -> None:
+    env = make("dataset/Hints-v0")
+    env.reset(seed=0)
+    observation, reward, terminated, _, info = env.step("Rome")
+    assert (observation, reward, terminated, info["reward_parts"]) == ("It begins with P.", 0.0, False, {})
+    kept = env.snapshot()
+    assert env.step("Paris")[4]["success"] is True
+    env.restore(kept)
+    observation, _, terminated, _, info = env.step("Prague")
+    assert (terminated, info["success"]) == (True, False)
+    assert env.unwrapped.conversation[-1]["content"] == observation  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("env_id", [ENV, "dataset/Hints-v0"])
+def test_it_keeps_the_contract_of_environments(env_id: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = {name: each for name, each in CHECKS.items() if name != "another process"}
+    monkeypatch.setattr("turnwise.envs.authoring.check.CHECKS", kept)
+    report = check(env_id)
+    assert report.ok, "\n".join(report.lines())
+
+
+def test_an_asynchronous_function_works_in_the_thread_of_an_environment_and_in_a_running_loop() -> None:
+    async def play() -> None:
+        thread = EnvThread(ENV)
+        await thread.make(5)
+        await thread.reset(0, "train", 5)
+        assert (await thread.step("Paris", 5)).reward_parts == {"correct": 1.0, "brief": 0.25}
+        await thread.close(5)
+        env = kind(rubric={brief: 1.0})
+        env.reset(seed=0)
+        assert env.step("Paris")[1] == 0.5
+
+    asyncio.run(play())
+
+
+def test_asynchronous_functions_run_at_the_same_time_and_end_at_the_timeout() -> None:
+    meet = asyncio.Barrier(2)
+
+    async def one() -> int:
+        return await meet.wait() * 0 + 1
+
+    async def other() -> int:
+        return await meet.wait() * 0 + 1
+
+    async def endless() -> None:
+        await asyncio.Event().wait()
+
+    env = kind(rubric={one: 1.0, other: 2.0})
+    env.reset(seed=0)
+    assert env.step("Paris")[1] == 3.0
+    env = kind(rubric={endless: 1.0})
+    env.reset(seed=0)
+    env.deadline = 0.0
+    with pytest.raises(EnvTimeout, match="function `endless`, row 0 of `train`, did not return before the timeout of"):
+        env.step("Paris")
+
+
+def test_parameters_are_columns_or_the_state_of_the_episode() -> None:
+    seen: list[Any] = []
+
+    def all_of(self: Any, conversation: Any, letters: int, missing: str = "default", **columns: Any) -> float:
+        seen.extend([self, conversation, letters, missing, columns])
+        conversation.clear()
+        return 1
+
+    env = kind(rubric={all_of: 1.0})
+    env.reset(seed=0)
+    env.step("Paris")
+    messages = [{"role": "user", "content": "Capital of France?"}, {"role": "assistant", "content": "Paris"}]
+    assert seen[0] is env
+    assert seen[2:4] == [5, "default"]
+    assert seen[4]["answer"] == "Paris"
+    assert env.conversation == messages
+
+
+def test_a_function_that_changes_its_row_changes_no_later_episode() -> None:
+    def greedy(row: dict[str, Any]) -> float:
+        row["question"] = "changed"
+        return 1
+
+    env = kind(rubric={greedy: 1.0})
+    env.reset(seed=0)
+    env.step("")
+    assert env.reset(seed=0)[0] == "Capital of France?"
+
+
+def raises(action: str) -> float:
+    raise ZeroDivisionError("no division")
+
+
+def silent() -> None:
+    return None
+
+
+def text() -> str:
+    return "yes"
+
+
+def not_a_number() -> float:
+    return float("nan")
+
+
+def misspelt(anser: str) -> float:
+    return len(anser)
+
+
+async def late() -> float:
+    raise KeyError("score")
+
+
+@pytest.mark.parametrize(
+    ("rubric", "error"),
+    [
+        ({raises: 1.0}, r"the reward function `raises`, row 0 of `train`, raised\n.*ZeroDivisionError: no division"),
+        ({late: 1.0}, r"the reward function `late`, row 0 of `train`, raised\n.*KeyError: 'score'"),
+        ({silent: 1.0}, "`silent` returned None for row 0 of `train`; it must return a finite number"),
+        ({text: 1.0}, "`text` returned 'yes' for row 0"),
+        ({not_a_number: 1.0}, "`not_a_number` returned nan for row 0"),
+        ({misspelt: 1.0}, "takes `anser`, which is neither .*`train` has no such column .did you mean 'answer'"),
+        ({}, r"`Made.rubric` must map reward functions to weights, as in `\{correct: 1.0\}`"),
+        ({correct: 0}, "the weight of `correct` is 0; it must be a number, not 0"),
+        ({correct: "1"}, "the weight of `correct` is '1'"),
+        ({"correct": 1}, "'correct' is not a function"),
+        ({lambda action: 1: 1.0}, "has no name for `reward_parts`: define a function"),
+    ],
+)
+def test_a_fault_of_the_rubric_is_an_error_and_never_a_reward(rubric: Any, error: str) -> None:
+    env = kind(rubric=rubric)
+    with pytest.raises((EnvironmentBroken, EnvironmentFailed), match=f"(?s){error}"):
+        assert env.reset(seed=0) and env.step("Paris")  # noqa: PT018
+
+
+def jsonl(path: Path) -> Path:
+    path.write_text("\n".join(map(json.dumps, CAPITALS)) + "\n\n")
+    return path
+
+
+def parquet_file(path: Path) -> Path:
+    parquet.write_table(pyarrow.Table.from_pylist(CAPITALS), path)
+    return path
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        lambda folder: tuple(CAPITALS),
+        lambda folder: jsonl(folder / "rows.jsonl"),
+        lambda folder: str(jsonl(folder / "rows.jsonl")),
+        lambda folder: parquet_file(folder / "rows.parquet"),
+        lambda folder: Dataset.from_list(CAPITALS),
+    ],
+    ids=["list", "jsonl", "text", "parquet", "datasets"],
+)
+def test_rows_come_from_lists_files_and_datasets(source: Callable[[Path], Any], tmp_path: Path) -> None:
+    env = kind(source(tmp_path))
+    assert env.tasks("train") == range(2)
+    assert env.reset(seed=1)[0] == "Capital of Peru?"
+    assert env.row == CAPITALS[1]
+
+
+def test_a_relative_path_starts_at_the_folder_of_the_module() -> None:
+    env = kind("no_such_file.jsonl")
+    with pytest.raises(EnvironmentBroken, match=r"`Made.load\('train'\)`: `.*dataset/no_such_file.jsonl` does"):
+        env.tasks("train")
+
+
+@pytest.mark.parametrize(
+    ("source", "error"),
+    [
+        ([], r"`Made.load\('train'\)` has no rows"),
+        (["text"], "the first row of the list is not a mapping"),
+        (iter(CAPITALS), "returned a list_iterator, which has no length: return a list"),
+        (DatasetDict(train=Dataset.from_list(CAPITALS)), "a DatasetDict with the keys 'train': return the rows of one"),
+        ("rows.csv", "a file of rows ends in .jsonl or .parquet"),
+        ([{"questoin": "?"}], "row 0 of `train` has no column `question` .did you mean 'questoin'"),
+        ([{"question": 3}], "row 0 of `train` has a int in `question`, not a text"),
+    ],
+)
+def test_rows_that_cannot_be_used_are_named(source: Any, error: str) -> None:
+    env = kind(source, rubric={raises: 1.0})
+    with pytest.raises(EnvironmentBroken, match=error):
+        env.reset(seed=0)
+
+
+@pytest.mark.parametrize(
+    ("content", "name", "error"),
+    [
+        ("", "rows.jsonl", "`.*rows.jsonl` has no rows"),
+        ('{"question": "?"}\n{', "rows.jsonl", "line 2, is not JSON"),
+        ("[1]", "rows.jsonl", "line 1, is not an object"),
+        ("PAR1", "rows.parquet", "is not a Parquet file that can be read"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_named(content: str, name: str, error: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(content)
+    with pytest.raises(EnvironmentBroken, match=error):
+        kind(tmp_path / name).tasks("train")
