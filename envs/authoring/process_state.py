@@ -135,7 +135,8 @@ def _logging() -> tuple[object, ...]:
     root = logging.getLogger()
     ours = logging.getLogger("turnwise")
     factories = logging.getLoggerClass(), logging.getLogRecordFactory()
-    return root.level, tuple(root.handlers), root.manager.disable, ours.level, ours.disabled, *ours.handlers, *factories
+    handlers = [handler for handler in ours.handlers if not isinstance(handler, logging.NullHandler)]
+    return root.level, tuple(root.handlers), root.manager.disable, ours.level, ours.disabled, *handlers, *factories
 
 
 def _functions() -> dict[str, object]:
