@@ -5,7 +5,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import typer
 
@@ -27,6 +27,10 @@ EnvOptions = Annotated[
     list[str] | None,
     typer.Option("--option", metavar="KEY=VALUE", help="An option of the environment's constructor; repeatable."),
 ]
+
+
+Kind: TypeAlias = Literal["turns", "dataset", "sandbox", "site"]
+"""The kinds of environments that `envs new` writes."""
 
 
 class InvalidOption(TurnwiseError):
@@ -123,13 +127,20 @@ def play(
 @app.command()
 def new(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the package, such as my_envs.")],
+    kind: Annotated[
+        Kind,
+        typer.Option(
+            help="`turns`: a game. `dataset`: rows and reward functions. `sandbox`: files and commands. `site`: a web "
+            "site in a browser (needs Docker)."
+        ),
+    ] = "turns",
     folder: Annotated[Path, typer.Option("--in", help="Parent folder of the package.")] = Path(),
 ) -> None:
     """Create a package with one working environment and its test."""
     from ...envs.authoring.new import env_id
     from ...envs.authoring.new import new as scaffold
 
-    root = scaffold(name, folder)
+    root = scaffold(name, folder, kind)
     where = root if root.is_absolute() else f"./{root}"
     echo(f"created {where}; next: `pip install {where}`, then `turnwise envs check {env_id(name)}`")
 

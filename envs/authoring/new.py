@@ -1,6 +1,7 @@
 """``turnwise envs new``: write an installable package with a short environment, its test and its entry point.
 
-A tiny model learns the environment in a few updates. It lists its valid actions and its words, and passes ``check``.
+Each environment passes ``check`` and its own tests. ``new.toml`` has the files of every package, and ``new_KIND.toml``
+those of a kind. To add a kind, write that file and add the kind to ``KINDS``.
 """
 
 import keyword
@@ -11,8 +12,16 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from ..errors import EnvError
+from ..options import one_of
 
-PACKAGE = Path(__file__).with_suffix(".toml")
+COMMON = Path(__file__).with_suffix(".toml")
+KINDS = {
+    "turns": "a game of several turns, which a tiny model learns in a few updates",
+    "dataset": "rows of a file and a rubric of reward functions",
+    "sandbox": "files and commands in a sandbox",
+    "site": "a web site in a browser, which needs Docker",
+}
+"""The kinds of environments, with a line on each."""
 
 
 class ScaffoldError(EnvError):
@@ -35,12 +44,14 @@ def package_name(name: str) -> str:
     return package
 
 
-def new(name: str, folder: Path) -> Path:
+def new(name: str, folder: Path, kind: str = "turns") -> Path:
     """Write the package ``folder/name`` and return its path. The id of its environment is ``package/Name-v0``.
 
     Raises:
         ScaffoldError: the name is invalid, or ``folder/name`` exists.
+        ValueError: ``kind`` is none of ``KINDS``.
     """
+    files = [COMMON, COMMON.with_name(f"new_{one_of('kind', kind, KINDS)}.toml")]
     package = package_name(name)
     root = folder / name
     if root.exists():
@@ -51,7 +62,7 @@ def new(name: str, folder: Path) -> Path:
         "PACKAGE": package,
         "DISTRIBUTION": name.lower(),
     }
-    for path, text in tomllib.loads(PACKAGE.read_text()).items():
+    for path, text in (item for file in files for item in tomllib.loads(file.read_text()).items()):
         for placeholder, value in names.items():
             path, text = path.replace(placeholder, value), text.replace(placeholder, value)
         (root / path).parent.mkdir(parents=True, exist_ok=True)

@@ -6,24 +6,42 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args
 
 import pytest
-from turnwise.envs.authoring.new import ScaffoldError, env_id, new
+from turnwise.console.commands.envs import Kind
+from turnwise.envs.authoring.new import KINDS, ScaffoldError, env_id, new
 
 
-def test_the_environment_is_short(tmp_path: Path) -> None:
-    root = new("two-words", tmp_path)
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_environment_is_short_and_shows_each_method(kind: str, tmp_path: Path) -> None:
+    root = new("two-words", tmp_path, kind)
     source = (root / "two_words" / "env.py").read_text()
-    assert len([line for line in source.splitlines() if line.strip()]) <= 25
+    assert len([line for line in source.splitlines() if line.strip()]) <= 60
+    assert max(map(len, source.splitlines())) <= 120
+    assert [word for word in ("tasks(", "oracle(", "instructions", "# ") if word not in source] == []
     assert any(isinstance(node, ast.ClassDef) and node.name == "TwoWordsEnv" for node in ast.parse(source).body)
     assert env_id("two-words") == "two_words/TwoWords-v0"
 
 
+def test_the_command_offers_each_kind() -> None:
+    assert set(get_args(Kind)) == set(KINDS)
+
+
+def test_an_unknown_kind_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="unknown `kind` 'rows'; choose from turns, dataset, sandbox, site"):
+        new("mine", tmp_path, "rows")
+
+
 @pytest.mark.slow
-def test_it_installs_registers_by_entry_point_and_passes_its_own_tests(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "kind",
+    ["turns", "dataset", *(pytest.param(kind, marks=pytest.mark.docker) for kind in ("sandbox", "site"))],
+)
+def test_it_installs_registers_by_entry_point_and_passes_its_own_tests(kind: str, tmp_path: Path) -> None:
     # As in this checkout, whose options must not apply to the tests of the package.
     (tmp_path / "pyproject.toml").write_text('[tool.pytest.ini_options]\naddopts = "--import-mode=importlib"\n')
-    root = new("scaffolded", tmp_path)
+    root = new("scaffolded", tmp_path, kind)
     site = tmp_path / "site"
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-build-isolation", "--no-deps", "--no-index"]
     environment = {**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PYTHONPATH": str(site)}
@@ -33,8 +51,9 @@ def test_it_installs_registers_by_entry_point_and_passes_its_own_tests(tmp_path:
         [sys.executable, "-c", show], check=True, timeout=60, capture_output=True, text=True, env=environment
     )
     assert env_id("scaffolded") in listed.stdout
+    chosen = "not contract" if kind == "site" else ""  # the checks of a site take a minute
     subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(root / "tests")],
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", chosen, str(root / "tests")],
         check=True,
         timeout=120,
         env=environment,
