@@ -23,6 +23,7 @@ from time import monotonic
 from ...envs.base import TurnEnv
 from ...envs.registry import make
 from ...envs.runner.call_thread import environment_code
+from ...envs.runner.once import checked_seeds
 from ...envs.tasks import env_key_of
 from ...errors import TurnwiseError
 from ..config.sections import EnvironmentConfig
@@ -119,7 +120,7 @@ class _EpisodeThread(threading.Thread):
                     return
 
     def run(self) -> None:
-        envs: dict[int, TurnEnv] = {}
+        envs: dict[int, tuple[TurnEnv, Sequence[int] | None]] = {}
         failures = [0] * len(self._environments)
         playable = list(range(len(self._environments)))
         while playable and not self.abandoned.is_set():
@@ -129,8 +130,11 @@ class _EpisodeThread(threading.Thread):
             try:
                 with environment_code():
                     if chosen not in envs:
-                        envs[chosen] = make(self._current.id, **self._current.options)
-                    example = self._play(envs[chosen], self._rng.randrange(SEED_RANGE), self._rng, self._heartbeat)
+                        env = make(self._current.id, **self._current.options)
+                        envs[chosen] = env, checked_seeds(self._current.id, "train", env.tasks("train"))
+                    env, seeds = envs[chosen]
+                    seed = self._rng.randrange(SEED_RANGE) if seeds is None else self._rng.choice(seeds)
+                    example = self._play(env, seed, self._rng, self._heartbeat)
             except BaseException as error:  # an environment may also raise SystemExit
                 failures[chosen] += 1
                 LOG.warning("a warm-up episode raised", exc_info=True, extra={"environment": str(chosen)})

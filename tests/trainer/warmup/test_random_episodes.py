@@ -62,6 +62,11 @@ def test_the_same_random_generator_yields_the_same_episodes() -> None:
     assert len(set(seeds())) == 40
 
 
+def test_an_environment_that_lists_its_tasks_plays_these_only() -> None:
+    pool = EnvironmentConfig(id="turnwise/TextSite-v0", options={"pool_size": 3})
+    assert {one.ids[0] for one in islice(random_episodes([pool], seed_only, Random(7), 5.0), 40)} == {0, 1, 2}
+
+
 @pytest.mark.parametrize(
     ("fault", "where"), [("raise", "step"), ("raise", "reset"), ("exit", "reset"), ("raise", "make")]
 )
