@@ -59,12 +59,13 @@ def evaluate(
     if policy == "human":
         if as_json:
             raise InvalidPolicy("`--policy human` reads the terminal and prints no JSON; remove `--json`")
-        from ...trainer.evaluation.heldout import first_task
+        from ...trainer.evaluation.tasks import tasks_of
 
         choose_sandboxes(sandbox)
-        for number in range(tasks):
-            console().print(f"task {number + 1} of {tasks}")
-            play_episode(env, seed=first_task(seed) + number, split=split, options=options)
+        chosen = tasks_of(env, tasks, split=split, seed=seed, options=options)
+        for number, task in enumerate(chosen, 1):
+            console().print(f"task {number} of {len(chosen)}")
+            play_episode(env, seed=task.seed, split=split, options=options)
         return
     from ...trainer.evaluation.tasks import evaluate as run
 
@@ -85,6 +86,9 @@ def evaluate(
         print_json(result.json(), indent=None)
     elif result.tasks:
         print_fields(result_fields(result.json()))
+    if (listed := result.tasks + result.failed) < tasks:
+        _print_error(f"{env} lists {listed} tasks of `{split}`: each was played once, not the {tasks} of `--tasks`")
+        tasks = listed
     if not result.tasks:
         _print_error(
             f"no episode had an outcome: {_failure_summary(store, result.run, _with_traceback, counted=False)}"

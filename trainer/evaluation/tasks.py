@@ -63,12 +63,17 @@ def evaluate(
     chosen = Policy.named(policy, seed, api_key_env, "random, oracle, human")
     environment = EnvironmentConfig(id=env_id, options=dict(options or {}))
     with session(database, Command.EVAL, chosen, environment, turns, temperature, sandboxes) as opened:
-        problems = _problems(environment, tasks, split, seed)
+        problems = tasks_of(env_id, tasks, split=split, seed=seed, options=options)
         played = opened.play(lambda players: play_tasks(players.store, "eval", problems, opened.horizon, players.play))
     return summarize(chosen.shown, opened.run, [environment], played, len(problems), monotonic() - began)
 
 
-def _problems(environment: EnvironmentConfig, count: int, split: str, seed: int) -> list[Task]:
-    """Return the tasks to play."""
-    seeds = enumerated_seeds(environment.id, environment.options, split)
+def tasks_of(env_id: str, count: int, *, split: str, seed: int, options: Mapping[str, Any] | None = None) -> list[Task]:
+    """Return the tasks that an evaluation plays; fewer than ``count`` if the environment lists fewer.
+
+    Raises:
+        TurnwiseError: the seed is too large, or the environment cannot list its tasks.
+    """
+    environment = EnvironmentConfig(id=env_id, options=dict(options or {}))
+    seeds = enumerated_seeds(env_id, environment.options, split)
     return held_out([environment], count, split, first_task(seed), [seeds])

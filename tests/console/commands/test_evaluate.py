@@ -49,6 +49,16 @@ def test_two_seeds_share_no_task(turnwise: Turnwise, store: str) -> None:
     assert not played[0] & played[1]
 
 
+def test_an_environment_that_lists_its_tasks_plays_each_once_and_says_how_many(turnwise: Turnwise, store: str) -> None:
+    pool = ["--env", ENV, "--split", "train", "--option", "pool_size=3", "--tasks", "5", "--turns", "1"]
+    ended = turnwise("eval", *pool, "--json", "--store", store)
+    assert json.loads(ended.out)["tasks"] == 3
+    assert f"{ENV} lists 3 tasks of `train`: each was played once, not the 5 of `--tasks`" in ended.err
+    run = json.loads(ended.out)["run"]
+    with open_database(store).read() as conn:
+        assert len({row.task_id for row in queries.list_groups(conn, run=run)}) == 3
+
+
 def test_many_trajectories_are_replayed_on_one_open_store(turnwise: Turnwise, store: str) -> None:
     run = json.loads(turnwise("eval", "--env", ENV, "--tasks", "5", "--json", "--store", store).out)["run"]
     connections: list[object] = []
@@ -199,7 +209,9 @@ def test_a_person_plays_from_the_terminal(
     actions.write_text(":hint\nback\n")
     with actions.open() as typed:
         monkeypatch.setattr("sys.stdin", typed)
-        shown = turnwise("eval", "--policy", "human", "--env", ENV, "--tasks", "1", "--store", store).out
+        pool = ["--option", "pool_size=1", "--split", "train"]
+        shown = turnwise("eval", "--policy", "human", "--env", ENV, *pool, "--tasks", "5", "--store", store).out
+    assert shown.startswith("task 1 of 1\n")
     assert "left after 1 turns" in shown
 
 
