@@ -201,6 +201,7 @@ def _as_json(found: "RunDetails") -> dict[str, Any]:
         "checkpoint": saved.checkpoint if saved else "",
         "checkpoint_version": saved.id if saved else None,
         "groups": {**found.groups, "cancelled": found.cancelled},
+        "filtered": found.filtered,
         "statuses": found.statuses,
         "accounting": found.accounting,
         "failures": found.failures,
@@ -219,6 +220,9 @@ def _training_fields(found: "RunDetails") -> dict[str, Any]:
         "updates": found.updates,
         "checkpoint": f"version {saved.id}: {saved.checkpoint}" if saved else "none",
         "groups": _counts({**_groups(found), CUT_OFF: found.cancelled}),
+        "filtered": "; ".join(
+            f"{one.groups} {one.reason}, mean return {one.mean_return:.2f}" for one in found.filtered
+        ),
         "trajectories": _counts({**found.accounting, "failed": _failed(found), CUT_OFF: found.cut_off}),
         "last update": {name: last[name] for name in LAST_METRICS if last.get(name) is not None},
         "reward parts": {

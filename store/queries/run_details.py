@@ -159,6 +159,35 @@ def _account(status: Status, state: GroupState) -> str:
     return "filtered" if state in (GroupState.FILTERED, GroupState.EXPIRED) else "accepted"
 
 
+@dataclass(frozen=True, slots=True)
+class FilteredGroups:
+    """The training groups of a run that a filter rejected for one reason."""
+
+    reason: str
+    """The name of the filter, and its reason."""
+    groups: int
+    mean_return: float
+    """Of the scored members, by the rewards of the environment."""
+
+
+def filtered_groups(conn: Connection, run: str) -> list[FilteredGroups]:
+    """Return the training groups that filters rejected, by reason, the most frequent reason first."""
+    groups = func.count(rollout_group.c.no.distinct())
+    which = (
+        select(rollout_group.c.reason, groups, func.avg(trajectory.c.reward))
+        .join_from(rollout_group, trajectory, trajectory.c.group_no == rollout_group.c.no)
+        .where(
+            rollout_group.c.run_no == no_of(run_table, run),
+            rollout_group.c.purpose == Purpose.TRAIN.value,
+            rollout_group.c.state == GroupState.FILTERED.value,
+            trajectory.c.status.in_([status.value for status in SCORED_STATUSES]),
+        )
+        .group_by(rollout_group.c.reason)
+        .order_by(groups.desc(), rollout_group.c.reason)
+    )
+    return [FilteredGroups(*row) for row in conn.execute(which)]
+
+
 INTERRUPTED = "interrupted"
 """The status of a run that its stored status calls running and whose driver is gone."""
 
@@ -189,6 +218,7 @@ class RunDetails:
     """Training groups by state; the failed ones without the cancelled ones."""
     cancelled: int
     """Training groups that failed only because the run ended."""
+    filtered: Sequence[FilteredGroups]
     statuses: Mapping[str, int]
     """Trajectories by status, for training and evaluation."""
     accounting: Mapping[str, int]
@@ -240,6 +270,7 @@ def run_details(database: Database, run: str) -> RunDetails:
             checkpoint=latest_checkpoint(conn, run),
             groups={**groups, GroupState.FAILED: groups[GroupState.FAILED] - cancelled},
             cancelled=cancelled,
+            filtered=filtered_groups(conn, run),
             statuses=status_counts(conn, run),
             accounting=accounting(conn, run),
             failures=failure_counts(conn, run),

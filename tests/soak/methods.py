@@ -35,7 +35,7 @@ CONTINUED = "SELECT count(*) FROM trajectory WHERE extras LIKE '%continues%'"
 SOLVED = "SELECT count(*) FROM trajectory WHERE success"
 BRANCHED = "SELECT count(*) FROM trajectory WHERE branched_from IS NOT NULL"
 REUSED = "SELECT count(*) FROM batch_item WHERE NOT fresh"
-FILTERED = "SELECT count(*) FROM rollout_group WHERE state = 'filtered' AND reason = 'all returns equal'"
+FILTERED = "SELECT count(*) FROM rollout_group WHERE state = 'filtered' AND reason = 'zero_variance: all returns equal'"
 WIDENED = "SELECT count(DISTINCT max_turns) - 1 FROM rollout_group WHERE purpose = 'train'"
 ENVIRONMENT = ("--env", "turnwise/TextSite-v0", "--option", "family=open", "--option", "pool_size=8")
 DEMONSTRATIONS = ("eval", "--policy", "oracle", "--split", "train", "--tasks", "8", *ENVIRONMENT)

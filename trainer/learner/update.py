@@ -6,6 +6,7 @@ checkpoint, and consumes no group twice. Only leased groups are consumed or expi
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from time import monotonic
@@ -181,20 +182,44 @@ class UpdateStep:
         leased = [group.group.id for group in groups]
         stale = [name for name in leased if name in batch.expired]
         left_out = [name for name in leased if name not in batch.expired and name not in batch.groups]
-        if stale:
-            await self._store.expire(stale, NOTHING_TRAINED)
+        by_reason = {_unbegun(group) or NOTHING_TRAINED: list[str]() for group in groups}
+        for group in groups:
+            if group.group.id in stale:
+                by_reason[_unbegun(group) or NOTHING_TRAINED].append(group.group.id)
+        for reason, names in by_reason.items():
+            if names:
+                await self._store.expire(names, reason)
         if left_out:
             await self._store.expire(left_out, "left out by the replay buffer")
         if batch.groups:
             return
         self.skipped_by_buffer = not stale
         self.skip_reason = (
-            "no trainable tokens: no episode had a turn (`turnwise trajectories show ID` prints the reason)"
+            f"no trainable tokens: {_ends(groups)}"
             if stale and not batch.sampled_tokens
-            else f"no trainable tokens ({batch.swept_tokens} of {batch.sampled_tokens} sampled tokens are too stale)"
+            else f"no trainable tokens: {batch.swept_tokens} of {batch.sampled_tokens} sampled tokens are too stale; "
+            f"{_ends(groups)}"
             if stale
             else f"the replay buffer left out all {len(left_out)} groups"
         )
+
+
+def _unbegun(scored: ScoredGroup) -> str:
+    """Return why no episode of a group had a turn; empty if one had."""
+    members = scored.group.trajectories
+    if not members or any(one.steps for one in members):
+        return ""
+    return f"no episode had a turn: {next((one.stop_reason for one in members if one.stop_reason), members[0].status)}"
+
+
+def _ends(groups: Sequence[ScoredGroup]) -> str:
+    """Return how the episodes of a batch ended, with counts, and the reason of one that had no turn."""
+    members = [one for group in groups for one in group.group.trajectories]
+    ends = Counter(f"{one.status} by `horizon.{one.reached}`" if one.reached else str(one.status) for one in members)
+    without = sum(not one.steps for one in members)
+    reason = next((f", such as: {one.stop_reason}" for one in members if not one.steps and one.stop_reason), "")
+    counts = ", ".join(f"{count} {end}" for end, count in ends.most_common())
+    return f"{len(members)} episodes ended: {counts}; {without} had no turn{reason}"
 
 
 def update_event(

@@ -26,8 +26,9 @@ from ..failpoints import failpoint
 from ..telemetry.events import Note
 from .admission import capacity
 from .circuit_breaker import RolloutCircuitBreaker
+from .filtered import FilterTally
 from .group_player import play_group
-from .scoring import MIN_SURVIVORS, Scorer, shape
+from .scoring import MIN_SURVIVORS, Scorer, Scoring, shape
 from .suspended_episodes import Suspended, SuspendedEpisodes
 from .worker_pool import WorkerPool
 
@@ -71,8 +72,8 @@ class Dispatcher:
         """Groups scored so far, by the state that they got."""
         self.consecutive_filtered = 0
         """Groups filtered since the last one that was ready."""
-        self.filter_reason = ""
-        """The reason for which the last filtered group was filtered."""
+        self.filtered = FilterTally()
+        """The groups filtered so far, by reason."""
         self.failure: BaseException | None = None
         """The first error of a group; the training loop raises it."""
 
@@ -252,21 +253,21 @@ class Dispatcher:
         Raises:
             TurnwiseError: the circuit breaker gives up, or the group cannot be scored.
         """
-        state, reason = await self._scorer.score(group)
+        scoring = await self._scorer.score(group)
         self._scoring.discard(group)
-        self._count(state, reason)
+        self._count(scoring)
         if reason := self.breaker.give_up_reason():
             raise TurnwiseError(reason)
         await self.fill()
 
-    def _count(self, state: GroupState, reason: str) -> None:
-        self.tally[state] += 1
-        if state is GroupState.FAILED:
-            self.breaker.record_failure(reason)
+    def _count(self, scoring: Scoring) -> None:
+        self.tally[scoring.state] += 1
+        if scoring.state is GroupState.FAILED:
+            self.breaker.record_failure(scoring.reason)
             return
         self.breaker.record_success()
-        if state is GroupState.FILTERED:
+        if scoring.state is GroupState.FILTERED:
             self.consecutive_filtered += 1
-            self.filter_reason = reason
+            self.filtered.add(scoring.reason, scoring.scored)
         else:
             self.consecutive_filtered = 0

@@ -52,7 +52,8 @@ def score(group: Group, shapers: Sequence[RewardShaper], filters: Sequence[Group
         return Scoring(scored, scores, GroupState.FAILED, _few_scores(scores))
     for group_filter in filters:
         if reason := group_filter.reject(scored):
-            return Scoring(scored, scores, GroupState.FILTERED, reason)
+            name = component_name(type(group_filter))
+            return Scoring(scored, scores, GroupState.FILTERED, f"{name}: {reason}")
     return Scoring(scored, scores, GroupState.READY, "")
 
 
@@ -160,8 +161,8 @@ class Scorer:
         self._slots = asyncio.Semaphore(MAX_CONCURRENT_SCORINGS)
         self._order = asyncio.Lock()
 
-    async def score(self, group: str) -> tuple[GroupState, str]:
-        """Score a closed group, store the result, and return its state and the reason why it is not ready.
+    async def score(self, group: str) -> Scoring:
+        """Score a closed group, store the result and return it.
 
         A scoring that takes longer than ``rollout.group_timeout_s`` fails the group.
 
@@ -175,7 +176,7 @@ class Scorer:
             await self._store.score_group(group, number, scoring.state, scoring.reason, scoring.rewards)
             failpoint("group_scored")
             self._algorithms.observe(number, scoring.scored)
-        return scoring.state, scoring.reason
+        return scoring
 
     async def _scoring(self, group: str) -> Scoring:
         algorithms = self._algorithms

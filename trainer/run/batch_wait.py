@@ -1,6 +1,7 @@
 """Wait for the next batch of ready groups, and end the run if no batch can form."""
 
 import asyncio
+import logging
 from collections import Counter
 from collections.abc import Mapping
 from time import monotonic
@@ -12,8 +13,11 @@ from ..cluster.actors import Cluster
 from ..context import RunContext
 from ..learner.update import UpdateStep
 from ..rollout.dispatcher import Dispatcher
+from ..rollout.filtered import Filtered
 from ..telemetry.events import Note
 from .state import RunState
+
+LOG = logging.getLogger(__name__)
 
 LOG_INTERVAL_S = 15.0
 """Seconds between two notes on the wait, and between two checks for progress."""
@@ -54,7 +58,7 @@ class BatchWait:
         dispatcher = self._dispatcher
         logged, deadline, ready_deadline = since, since + self._timeout_s, since + self._timeout_s
         progress: tuple[Mapping[str, int], int] = {}, 0
-        before = Counter(dispatcher.tally)
+        before, filtered = Counter(dispatcher.tally), dict(dispatcher.filtered.by_reason)
         ready = before[GroupState.READY]
         while True:
             dispatcher.closed.clear()
@@ -69,14 +73,14 @@ class BatchWait:
             if dispatcher.tally[GroupState.READY] > ready or dispatcher.breaker.is_open:
                 ready, ready_deadline = dispatcher.tally[GroupState.READY], now + self._timeout_s
             if now > ready_deadline:
-                self._check_filtered()
+                self._check_filtered(filtered)
             if now - logged > LOG_INTERVAL_S:
                 logged = now
                 latest = await self._context.store.read(queries.status_counts), dispatcher.tally.total()
                 # The circuit breaker bounds an outage.
                 if latest != progress or dispatcher.breaker.is_open:
                     progress, deadline = latest, now + self._timeout_s
-                await self._log_wait(now - since, dispatcher.tally - before)
+                await self._log_wait(now - since, dispatcher.tally - before, filtered)
             if now > deadline:
                 await self._raise_no_progress()
             try:
@@ -85,15 +89,19 @@ class BatchWait:
             except TimeoutError:
                 continue
 
-    def _check_filtered(self) -> None:
-        """Raise TurnwiseError if the group filters left nothing to train on for the whole timeout."""
+    def _check_filtered(self, before: Mapping[str, Filtered]) -> None:
+        """Raise TurnwiseError if the group filters left nothing to train on for the whole timeout.
+
+        Args:
+            before: the groups that were filtered before the wait, by reason.
+        """
         dispatcher = self._dispatcher
         limit = MAX_FILTERED_BATCHES * self._context.config.rollout.groups_per_batch
         if dispatcher.consecutive_filtered >= limit:
             raise TurnwiseError(
                 f"no group of run `{self._context.name}` became ready within {self._timeout_s:.0f} s: the last "
-                f"{dispatcher.consecutive_filtered} groups were all filtered, the last because of "
-                f"{dispatcher.filter_reason!r}; if the policy fails every task, choose easier tasks or a longer "
+                f"{dispatcher.consecutive_filtered} groups were all filtered; since then: "
+                f"{dispatcher.filtered.text(before)}; if the policy fails every task, choose easier tasks or a longer "
                 "horizon; if it solves every task, choose harder tasks; or change `group_filters`"
             )
 
@@ -104,12 +112,12 @@ class BatchWait:
             f"{running} groups running: check the environments and the engines, or raise `rollout.group_timeout_s`"
         )
 
-    async def _log_wait(self, seconds: float, closed: Counter[GroupState]) -> None:
+    async def _log_wait(self, seconds: float, closed: Counter[GroupState], filtered: Mapping[str, Filtered]) -> None:
         counts = await self._context.store.read(queries.active_groups)
         text = (
             f"the learner waits for groups, {seconds:.0f} s so far: {counts.get(GroupState.READY, 0)} ready, "
             f"{counts.get(GroupState.OPEN, 0)} running, {counts.get(GroupState.SCORING, 0)} being scored, "
-            f"{closed[GroupState.FILTERED]} filtered, "
+            f"{self._dispatcher.filtered.text(filtered)}, "
             f"{closed[GroupState.FAILED]} failed"
         )
         breaker = self._dispatcher.breaker
@@ -118,4 +126,5 @@ class BatchWait:
                 f"; circuit breaker open after {breaker.failures} consecutive failed groups, probing one group at a "
                 f"time; last error: {breaker.last_error}"
             )
+        LOG.info("%s", text)
         self._context.report(Note(text))

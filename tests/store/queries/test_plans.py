@@ -211,6 +211,7 @@ def reads(database: Database) -> dict[str, Callable[[Connection], object]]:
         "checkpoints": lambda conn: queries.checkpoints(conn, run),
         "failed_for_good": lambda conn: queries.failed_for_good(conn, run),
         "failure_counts": lambda conn: queries.failure_counts(conn, run),
+        "filtered_groups": lambda conn: queries.filtered_groups(conn, run),
         "final_observation": lambda _: queries.final_observation(database, one),
         "group_counts": lambda conn: queries.group_counts(conn, run),
         "group_row_of": lambda conn: queries.group_row_of(conn, one),

@@ -4,7 +4,7 @@ import asyncio
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -12,15 +12,16 @@ from typing import Any
 import pytest
 from pydantic import PrivateAttr
 from turnwise.errors import TurnwiseError
-from turnwise.records import GroupState, ScoredGroup
+from turnwise.records import GroupState, Limit, ScoredGroup, Status
 from turnwise.store.queries import load_group_heads
 from turnwise.tests.agents.players import Stage, group, on_stage, oracle, site
 from turnwise.tests.trainer.playing import FIRST, dispatcher, update_step
+from turnwise.tests.trainer.scored_groups import scored_group
 from turnwise.trainer.algorithms.groups import TrainSample
 from turnwise.trainer.algorithms.random_streams import Streams
 from turnwise.trainer.algorithms.sample_filters.base import SampleFilter
 from turnwise.trainer.config.loading import parse_config
-from turnwise.trainer.learner.update import UpdateResult, UpdateStep
+from turnwise.trainer.learner.update import UpdateResult, UpdateStep, _ends, _unbegun
 from turnwise.trainer.telemetry.events import EvalResult, UpdateDone
 
 DOCUMENTED = Path(__file__).parents[3] / "docs" / "guide" / "metrics.md"
@@ -162,3 +163,16 @@ def test_the_dispatcher_and_each_filter_draw_from_independent_streams(tmp_path: 
     assert first[:common] == second[:common]
     assert first_draws == DRAWN
     assert len(set(DRAWN)) == len(DRAWN) == 4
+
+
+def test_a_batch_without_a_turn_names_how_its_episodes_ended() -> None:
+    reason = "the first observation has 70 tokens, `horizon.max_context` is 64"
+    unread = scored_group([[], []], status=Status.TRUNCATED)
+    ended = [replace(one, reached=Limit.CONTEXT, stop_reason=reason) for one in unread.group.trajectories]
+    unread = replace(unread, group=replace(unread.group, trajectories=ended))
+    assert _unbegun(unread) == f"no episode had a turn: {reason}"
+    played = scored_group([[1.0], [0.0]])
+    assert _unbegun(played) == ""
+    assert _ends([unread, played]) == (
+        "4 episodes ended: 2 truncated by `horizon.max_context`, 2 completed; 2 had no turn, such as: " + reason
+    )

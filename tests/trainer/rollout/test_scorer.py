@@ -63,7 +63,7 @@ def test_a_judge_receives_the_stored_observations(tmp_path: Path) -> None:
         async def scenario(stage: Stage) -> list[list[dict[str, str]]]:
             await closed(stage, "g")
             scorer = Scorer(run_context(stage, config(rewards=[reward]), Streams(0)), 0)
-            assert await scorer.score("g") == (GroupState.READY, "")
+            assert (await scorer.score("g")).state is GroupState.READY
             members = [queries.load_trajectory(stage.database, f"g-{member}").steps for member in range(2)]
             return [[{"observation": step.observation, "action": step.action} for step in steps] for steps in members]
 
@@ -115,7 +115,8 @@ def test_groups_of_equal_returns_are_filtered_without_a_judge(tmp_path: Path) ->
     async def scenario(stage: Stage) -> None:
         await closed(stage, "g")
         scorer = Scorer(run_context(stage, config(), Streams(0)), 0)
-        assert await scorer.score("g") == (GroupState.FILTERED, "all returns equal")
+        scoring = await scorer.score("g")
+        assert (scoring.state, scoring.reason) == (GroupState.FILTERED, "zero_variance: all returns equal")
 
     on_stage(tmp_path, scenario)
 
@@ -202,7 +203,8 @@ def test_a_shaper_that_hangs_fails_the_group_after_the_timeout(tmp_path: Path) -
         await closed(stage, "g")
         rollout = {**BATCH, "group_timeout_s": 0.2}
         settings = config(rewards=[{"name": f"{__name__}:Broken", "hangs_s": 1.0}], rollout=rollout)
-        state, reason = await Scorer(run_context(stage, settings, Streams(0)), 0).score("g")
+        scoring = await Scorer(run_context(stage, settings, Streams(0)), 0).score("g")
+        state, reason = scoring.state, scoring.reason
         assert (state, "`rollout.group_timeout_s` = 0.2 s" in reason) == (GroupState.FAILED, True)
         (scored,) = await stage.store().load_scored(["g"])
         assert (list(scored.group.trajectories), scored.unscored) == ([], 2)
