@@ -205,8 +205,9 @@ class SftWarmupConfig(Section):
     """Optimizer steps; 0 skips the warm-up."""
     batch_size: int = Field(6, ge=1)
     """Episodes per step."""
-    episodes: int = Field(0, ge=0)
-    """Episodes to play; later batches are drawn from them. 0 plays new episodes for each batch (fast environments)."""
+    episodes: int | None = Field(None, ge=0)
+    """Episodes to play; later batches are drawn from them. 0 plays new episodes for each batch. Default: 0, but 200 if
+    an environment leases a sandbox, whose episodes take seconds."""
     learning_rate: float = Field(3e-3, gt=0)
     """Learning rate of the warm-up."""
     observation_weight: float = Field(0.1, ge=0)

@@ -6,8 +6,10 @@ target of an action token is the random policy's exact next-token distribution, 
 """
 
 from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cache
 from itertools import islice
+from math import ceil
 from random import Random
 from time import monotonic
 
@@ -17,6 +19,7 @@ from ...envs.base import TurnEnv, checked_actions
 from ...envs.errors import EnvironmentBroken
 from ...envs.runner.observations import instructions, split
 from ...envs.runner.thoughts import without_thoughts
+from ...envs.sandboxes import any_sandboxed
 from ...records import Horizon
 from ..config.sections import EnvironmentConfig, SftWarmupConfig
 from ..learner.backends.base import LearnerBackend
@@ -88,6 +91,40 @@ def resampled(source: Generator[SftExample], count: int, rng: Random) -> Iterato
 
 REPORT_INTERVAL_S = 15.0
 """Seconds between two reports of progress."""
+SANDBOXED_EPISODES = 200
+"""The default of ``sft_warmup.episodes`` if an environment leases a sandbox."""
+
+
+def episodes_to_play(config: SftWarmupConfig, environments: Sequence[EnvironmentConfig]) -> int:
+    """Return the number of episodes that the warm-up plays; 0 if it plays new ones for each batch."""
+    if config.episodes is not None:
+        return config.episodes
+    return SANDBOXED_EPISODES if any_sandboxed(one.id for one in environments) else 0
+
+
+@dataclass(slots=True)
+class RemainingTime:
+    """Estimates the time that remains from that of the steps so far: batches are drawn for free once all episodes were
+    played."""
+
+    steps: int
+    playing_steps: int
+    """Steps whose batches are played."""
+    done: int = 0
+    play_s: float = 0.0
+    fit_s: float = 0.0
+
+    def add(self, play_s: float, fit_s: float) -> None:
+        """Count a step."""
+        self.done += 1
+        self.play_s += play_s
+        self.fit_s += fit_s
+
+    def seconds(self) -> float:
+        """Return the seconds that remain; at least one step was counted."""
+        played = min(self.done, self.playing_steps)
+        playing = max(0, self.playing_steps - self.done) * self.play_s / max(played, 1)
+        return playing + (self.steps - self.done) * self.fit_s / self.done
 
 
 def warm_up(
@@ -114,16 +151,22 @@ def warm_up(
     rng = Random(seed)  # noqa: S311 - reproducible, not secret
     played = random_episodes(environments, random_policy(renderer, horizon.max_turns), rng, timeout_s, report, stopped)
     source: Iterator[SftExample] = played
-    if config.episodes:
-        source = resampled(played, config.episodes, Random(seed))  # noqa: S311
+    playing_steps = config.steps
+    if episodes := episodes_to_play(config, environments):
+        source = resampled(played, episodes, Random(seed))  # noqa: S311
+        playing_steps = min(config.steps, ceil(episodes / config.batch_size))
+    left = RemainingTime(config.steps, playing_steps)
     last_loss, last_report = float("nan"), monotonic()
     for step in range(config.steps):
         learning_rate = config.learning_rate * (1 - step / config.steps)
+        began = monotonic()
         batch = list(islice(source, config.batch_size))
         if stopped():
             break
+        drawn = monotonic()
         last_loss = learner.fit(batch, learning_rate, config.observation_weight)
-        if (now := monotonic()) - last_report > REPORT_INTERVAL_S:
+        left.add(drawn - began, (now := monotonic()) - drawn)
+        if now - last_report > REPORT_INTERVAL_S:
             last_report = now
-            report(f"format warm-up: {step + 1} of {config.steps} steps")
+            report(f"format warm-up: {step + 1} of {config.steps} steps; about {left.seconds():.0f} s remain")
     return last_loss

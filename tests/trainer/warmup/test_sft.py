@@ -1,5 +1,6 @@
 """The format warm-up trains on random valid actions and never calls the oracle."""
 
+import re
 from itertools import islice
 from pathlib import Path
 from random import Random
@@ -15,8 +16,17 @@ from turnwise.trainer.algorithms.proximal.recompute import Recompute
 from turnwise.trainer.config.sections import EnvironmentConfig, LearnerConfig, SftWarmupConfig
 from turnwise.trainer.learner.backends.local import Learner
 from turnwise.trainer.learner.sft import SftExample
+from turnwise.trainer.warmup import sft
 from turnwise.trainer.warmup.random_episodes import random_episodes
-from turnwise.trainer.warmup.sft import next_token, random_policy, resampled, warm_up
+from turnwise.trainer.warmup.sft import (
+    SANDBOXED_EPISODES,
+    RemainingTime,
+    episodes_to_play,
+    next_token,
+    random_policy,
+    resampled,
+    warm_up,
+)
 
 SITE = [EnvironmentConfig(id="turnwise/TextSite-v0")]
 HORIZON = Horizon(8, 4, 64, 256)
@@ -43,8 +53,12 @@ def test_the_warm_up_lowers_the_loss_and_never_calls_the_oracle(model: Path, mon
     learner = Learner(model, LearnerConfig(), DecoupledPPO(), Recompute(), 1.0)
     chat = load_renderer(model)
     first = warm_up(learner, chat, SITE, HORIZON, SftWarmupConfig(steps=1), 0)
-    last = warm_up(learner, chat, SITE, HORIZON, SftWarmupConfig(steps=40), 0)
+    monkeypatch.setattr(sft, "REPORT_INTERVAL_S", -1.0)
+    lines: list[str] = []
+    last = warm_up(learner, chat, SITE, HORIZON, SftWarmupConfig(steps=40), 0, report=lines.append)
     assert last < first - 1
+    assert re.fullmatch(r"format warm-up: 1 of 40 steps; about \d+ s remain", lines[0])
+    assert lines[-1] == "format warm-up: 40 of 40 steps; about 0 s remain"
 
 
 def test_episodes_are_from_the_training_split_with_valid_actions(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,3 +103,20 @@ def test_a_valid_action_outside_of_the_vocabulary_is_named(tmp_path: Path) -> No
     )
     with pytest.raises(EnvironmentBroken, match=r"no token for a word of the valid action 'click .*vocabulary\(\)"):
         part(site, 0, Random(0), lambda: None)
+
+
+def test_the_default_number_of_episodes_follows_the_environments() -> None:
+    assert episodes_to_play(SftWarmupConfig(), SITE) == 0
+    sandboxed = [*SITE, EnvironmentConfig(id="turnwise/TinyCode-v0")]
+    assert episodes_to_play(SftWarmupConfig(), sandboxed) == SANDBOXED_EPISODES
+    assert episodes_to_play(SftWarmupConfig(episodes=0), sandboxed) == 0
+
+
+def test_the_remaining_time_counts_the_episodes_that_are_left_to_play() -> None:
+    left = RemainingTime(steps=10, playing_steps=4)
+    for _ in range(2):
+        left.add(play_s=3.0, fit_s=1.0)
+    assert left.seconds() == 2 * 3.0 + 8 * 1.0
+    for _ in range(4):
+        left.add(play_s=0.0, fit_s=1.0)
+    assert left.seconds() == 4.0
