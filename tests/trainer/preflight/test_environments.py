@@ -195,7 +195,7 @@ def test_a_run_is_refused_before_anything_starts(tmp_path: Path, environment: di
     limits = {"max_turns": 3, "max_tokens_per_turn": 4, "max_context": 16}
     config = parse_config({"name": "blind", "environments": [environment], "horizon": limits})
     with pytest.raises(Refused, match=reason):
-        train(config, store_url=f"sqlite:///{tmp_path}/turnwise.db", report=pytest.fail)
+        train(config, store_url=f"sqlite:///{tmp_path}/turnwise.db", report=lambda event: pytest.fail(str(event)))
     assert not (tmp_path / "turnwise.db").exists()
 
 
