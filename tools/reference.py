@@ -1,5 +1,6 @@
-"""Write docs/configuration.md, docs/commands.md, the catalogue in docs/algorithms.md and the pictures of the schema in
-docs/store.md: ``python tools/reference.py``.
+"""Write docs/configuration.md, docs/commands.md and the catalogue in docs/algorithms.md: ``python tools/reference.py``.
+
+A line has at most ``LINE`` characters: of a longer docstring, the page has the first sentences.
 
 ``tests/house/test_reference.py`` fails while a page differs from the code.
 """
@@ -11,6 +12,7 @@ import re
 import sys
 import textwrap
 import tomllib
+from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -19,10 +21,7 @@ from typing import Any, cast, get_args
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
-from sqlalchemy import Table
 from turnwise.console.command_line import app
-from turnwise.store.maintenance.integrity import UNCOVERED_COLUMNS, UNCOVERED_ROWS
-from turnwise.store.schema import metadata
 from turnwise.trainer.algorithms.algorithm_set import SLOTS, AlgorithmSet
 from turnwise.trainer.algorithms.component import Component
 from turnwise.trainer.algorithms.registry import component_class, component_names
@@ -38,29 +37,10 @@ NOTE = "<!-- Written by tools/reference.py; edit the docstrings in the code, the
 CATALOGUE = (
     "<!-- From here on written by tools/reference.py; edit the docstrings in the code, then run `make docs`. -->\n"
 )
-SCHEMA = "<!-- From here to the next mark written by tools/reference.py from store/schema; run `make docs`. -->\n"
-SCHEMA_END = "<!-- The pictures of the schema end here. -->\n"
-UNCOVERED = (
-    "<!-- From here to the next mark written by tools/reference.py from store/maintenance/integrity/__init__.py; "
-    "run `make docs`. -->\n"
-)
-UNCOVERED_END = "<!-- The list of changes ends here. -->\n"
-PICTURES = {
-    "Queue": ["run", "task", "rollout_group", "lease", "policy_version", "metric", "store_setting"],
-    "Episodes": ["trajectory", "step", "partial_turn", "step_image", "reward_set", "reward"],
-    "Content": ["message_image", "blob"],
-    "Updates": ["train_batch", "batch_group", "batch_item"],
-}
-"""The tables of each picture of the schema."""
-KINDS = {
-    "BigInteger": "bigint",
-    "Content": "bytes",
-    "ExactText": "text",
-    "Hash": "bytes32",
-    "LargeBinary": "bytes",
-    "UtcDateTime": "datetime",
-}
-"""The names in the pictures of the column types that are not named as in Python."""
+LINE = 120
+"""Characters of a line."""
+SHARED_BY = 3
+"""Commands that share an option with one meaning from which on the page explains it once."""
 CITATION = re.compile(r"(?:\(|Source: )([A-Z][^()]*? (?:19|20)\d\d(?:, arXiv:\d{4}\.\d{5})?)(?=[,);:. ])")
 """A paper as docstrings cite it: ``(Hu 2025, arXiv:2501.03262)``, also after ``Source:`` instead of in parentheses."""
 
@@ -96,12 +76,42 @@ def default_of(field: FieldInfo) -> str:
     return f"`{value!r}`".replace("'", '"')
 
 
-def rows(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
-    """Yield the table rows of a model's plain fields; sections and slots have tables of their own."""
+def brief(text: str, space: int) -> str:
+    """Return the first sentences of a text that ``space`` characters hold, at least the first clause of the first."""
+    first, *others = re.split(r"(?<=[.?!])(?<!Dr\.)\s+(?=[A-Z0-9`])", " ".join(text.split()))
+    if len(first) > space:
+        return first.partition("; ")[0].rstrip(".") + "."
+    for sentence in others:
+        if len(first) + 1 + len(sentence) > space:
+            break
+        first += f" {sentence}"
+    return first
+
+
+def line(label: str, text: str) -> str:
+    """Return the line of an option, with as many sentences of its text as the line holds."""
+    return f"* {label}: {brief(text, LINE - len(label) - len('* : '))}"
+
+
+def lines(model: type[BaseModel]) -> Iterator[str]:
+    """Yield the lines of a model's plain fields; sections and slots have lists of their own."""
     docs = docs_of(model)
     for name, field in model.model_fields.items():
         if not section(field):
-            yield f"| `{prefix}{name}` | {default_of(field)} | {docs.get(name, '')} |"
+            yield line(f"`{name}` ({default_of(field)})", docs.get(name, ""))
+
+
+def slot_lines(base: type[Component]) -> Iterator[str]:
+    """Yield the lines of a slot's options; components that share an option with one default share a line."""
+    owners: dict[tuple[str, str, str], list[str]] = {}
+    every = component_names(base)
+    for name in every:
+        kind = component_class(base, name)
+        for key, field in kind.model_fields.items():
+            owners.setdefault((key, default_of(field), docs_of(kind).get(key, "")), []).append(name)
+    for (key, default, text), names in owners.items():
+        owned = "" if names == every else f"{', '.join(names)}; "
+        yield line(f"`{key}` ({owned}{default})", text)
 
 
 def section(field: FieldInfo) -> type[BaseModel] | None:
@@ -113,11 +123,6 @@ def section(field: FieldInfo) -> type[BaseModel] | None:
     return kind if isinstance(kind, type) and issubclass(kind, BaseModel) else None
 
 
-def table(lines: Iterator[str]) -> str:
-    found = list(lines)
-    return "\n".join(["| key | default | meaning |", "|---|---|---|", *found]) + "\n" if found else "No options.\n"
-
-
 def paragraph(kind: type) -> str:
     """Return the first paragraph of a class's docstring, on one line."""
     return " ".join((inspect.getdoc(kind) or "").split("\n\n")[0].split())
@@ -126,36 +131,38 @@ def paragraph(kind: type) -> str:
 def configuration() -> str:
     """Return docs/configuration.md."""
     slots = AlgorithmSet.model_fields
-    plain = [f"| `{name}` | {default_of(field)} | {docs_of(RunConfig).get(name, '')} |" for name, field in top_level()]
-    parts = [NOTE, "# Configuration\n", paragraph(RunConfig) + "\n", "## Top level\n", table(iter(plain))]
+    plain = [line(f"`{name}` ({default_of(field)})", docs_of(RunConfig).get(name, "")) for name, field in top_level()]
+    parts = [NOTE, "# Configuration\n", f"{paragraph(RunConfig)} The default is in parentheses.\n"]
+    parts += ["## Top level\n", *plain]
     for name, field in RunConfig.model_fields.items():
         model = section(field)
         if name == "environments":
-            parts += ["## `[[environments]]`\n", paragraph(EnvironmentConfig) + "\n", table(rows(EnvironmentConfig))]
+            parts += section_lines("## `[[environments]]`", EnvironmentConfig)
         elif model is not None and name not in slots:
-            parts += [f"## `[{name}]`\n", paragraph(model) + "\n", table(rows(model))]
+            parts += section_lines(f"## `[{name}]`", model)
             for inner, inner_field in model.model_fields.items():
                 if nested := section(inner_field):
-                    parts += [f"### `[{name}.{inner}]`\n", paragraph(nested) + "\n", table(rows(nested))]
-    parts.append("# Algorithm components\n")
-    parts.append("`name` selects a component. A slot in double brackets takes a list.\n")
+                    parts += section_lines(f"### `[{name}.{inner}]`", nested)
+    parts.append("\n# Algorithm components\n")
+    parts.append("`name` selects a component of the [catalogue](algorithms.md#catalogue). A key belongs to the")
+    parts.append("components in its parentheses, or to all of its slot. A slot in double brackets takes a list.")
     for base in SLOTS:
         listed = str(slots[base.slot].annotation).startswith("list")
-        heading = f"[[{base.slot}]]" if listed else f"[{base.slot}]"
-        parts += [f"## `{heading}`\n", docs_of(AlgorithmSet).get(base.slot, "") + "\n"]
-        default = getattr(base, "default", "")
-        for name in component_names(base):
-            kind = component_class(base, name)
-            note = " (default)" if name == default and not listed else ""
-            parts += [f"### `{name}`{note}\n", paragraph(kind) + "\n", table(rows(kind))]
-    return "\n".join(parts)
+        if options := list(slot_lines(base)):
+            parts += [f"\n## `{f'[[{base.slot}]]' if listed else f'[{base.slot}]'}`\n", *options]
+    return "\n".join(parts) + "\n"
+
+
+def section_lines(heading: str, model: type[BaseModel]) -> list[str]:
+    """Return a heading, the first paragraph on a section, and its keys."""
+    return [f"\n{heading}\n", f"{paragraph(model)}\n", *lines(model)]
 
 
 def sources_of(text: str) -> str:
-    """Return the papers that a docstring or comment cites, with a link for each arXiv id; ``ours`` if it says so."""
+    """Return the papers that a docstring or comment cites, linked if they have an arXiv id; ``ours`` if it says so."""
     text = " ".join(text.split())
     cited = dict.fromkeys(CITATION.findall(text)) or (["ours"] if "Source: ours." in text else [])
-    return re.sub(r"arXiv:([\d.]+)", r"[arXiv:\1](https://arxiv.org/abs/\1)", "; ".join(cited))
+    return "; ".join(re.sub(r"(.*), arXiv:([\d.]+)", r"[\1](https://arxiv.org/abs/\2)", paper) for paper in cited)
 
 
 def without_sources(text: str) -> str:
@@ -164,21 +171,22 @@ def without_sources(text: str) -> str:
     return re.sub(r" \(" + CITATION.pattern.partition("Source: )")[2] + r"\)", "", first)
 
 
-def method_row(base: type[Component], name: str) -> str:
-    """Return the table row of a method: its name, the first paragraph of its file, its sources, and its options."""
-    kind = component_class(base, name)
-    text = inspect.getdoc(sys.modules[kind.__module__]) or ""
+def method_line(base: type[Component], name: str) -> str:
+    """Return the line of a method: its name, the first sentence of its file, and its sources."""
+    text = inspect.getdoc(sys.modules[component_class(base, name).__module__]) or ""
     default = " (default)" if name == base.default else ""
-    options = ", ".join(f"`{key}` = {default_of(field)}" for key, field in kind.model_fields.items())
-    return f"| `{name}`{default} | {without_sources(text)} | {sources_of(text) or '–'} | {options or '–'} |"
+    source = f" ({sources_of(text)})" if sources_of(text) not in ("", "ours") else ""
+    return f"* `{name}`{default}: {brief(without_sources(text), 0).rstrip('.')}{source}."
 
 
-def preset_row(name: str) -> str:
-    """Return the table row of a preset: its name, the comment at its top, its sources, and the keys that it sets."""
+def preset_lines(name: str) -> str:
+    """Return the lines on a preset: the first sentence at its top, its sources, and the keys that it sets."""
     text = (PRESETS / f"{name}.toml").read_text()
     about = comment(text)
-    keys = (f"`{key} = {value}`" for key, value in preset_keys(tomllib.loads(text)))
-    return f"| `{name}` | {without_sources(about)} | {sources_of(about)} | {', '.join(keys)} |"
+    source = f" ({sources_of(about)})" if sources_of(about) not in ("", "ours") else ""
+    keys = ", ".join(f"`{key}={value}`" for key, value in preset_keys(tomllib.loads(text)))
+    shown = textwrap.fill(keys, LINE, initial_indent="  ", subsequent_indent="  ", break_long_words=False)
+    return f"* `{name}`: {brief(without_sources(about), 0).rstrip('.')}{source}.\n{shown}"
 
 
 def comment(text: str) -> str:
@@ -198,14 +206,12 @@ def preset_keys(table: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, 
 def algorithms() -> str:
     """Return docs/algorithms.md: the page as it is up to the catalogue, then the catalogue."""
     parts = [(DOCS / "algorithms.md").read_text().partition(CATALOGUE)[0] + CATALOGUE, "## Catalogue\n"]
-    parts.append("[configuration.md](configuration.md) explains the options.\n")
-    head = ["| name | method | source | options |", "|---|---|---|---|"]
+    parts.append("A method without a source is ours. [configuration.md](configuration.md) explains the options.\n")
     for base in SLOTS:
         parts.append(f"### `{base.slot}`\n\n{docs_of(AlgorithmSet).get(base.slot, '')}\n")
-        parts.append("\n".join([*head, *(method_row(base, name) for name in component_names(base))]) + "\n")
+        parts.append("\n".join(method_line(base, name) for name in component_names(base)) + "\n")
     parts.append('### Presets\n\n`preset = "grpo"` sets these keys; keys of your own take precedence.\n')
-    head = ["| preset | about | source | keys |", "|---|---|---|---|"]
-    parts.append("\n".join([*head, *map(preset_row, preset_names())]) + "\n")
+    parts.append("\n".join(map(preset_lines, preset_names())) + "\n")
     return "\n".join(parts)
 
 
@@ -226,82 +232,32 @@ def commands(
             yield (*path, name), command
 
 
+def parameters(command: TyperCommand) -> Iterator[tuple[str, str, bool]]:
+    """Yield the label of each parameter of a command, its meaning, and whether it is an option."""
+    for parameter in command.params:
+        option = parameter.param_type_name != "argument"
+        label = ", ".join(f"`{opt}`" for opt in (*parameter.opts, *parameter.secondary_opts))
+        if not option:
+            label = f"`{parameter.metavar or (parameter.name or '').upper()}`"
+        if parameter.name != "help":
+            yield label, " ".join((getattr(parameter, "help", "") or "").split()), option
+
+
 def command_page() -> str:
-    """Return docs/commands.md."""
-    parts = [NOTE, "# Commands\n"]
-    root = cast(TyperGroup, get_command(app))
-    for path, command in commands(root):
-        parts += [f"## `{' '.join(path)}`\n", inspect.cleandoc(command.help or "").split("\f")[0] + "\n"]
-        lines = []
-        for parameter in command.params:
-            label = ", ".join(f"`{opt}`" for opt in (*parameter.opts, *parameter.secondary_opts))
-            if parameter.param_type_name == "argument":
-                label = f"`{parameter.metavar or (parameter.name or '').upper()}`"
-            if parameter.name != "help":
-                lines.append(f"| {label} | {' '.join((getattr(parameter, 'help', '') or '').split())} |")
-        if lines:
-            parts.append("\n".join(["| option | meaning |", "|---|---|", *lines]) + "\n")
-    return "\n".join(parts)
-
-
-def references(table: Table) -> list[tuple[list[str], str]]:
-    """Return the references of a table: the columns of each, and the table that it refers to.
-
-    A column without a foreign key refers to the table that its name contains.
-    """
-    found = [(key.column_keys, key.referred_table.name) for key in table.foreign_key_constraints]
-    bound = {name for names, _ in found for name in names}
-    order = [column.name for column in table.columns]
-    for name in (name for name in order if name not in bound):
-        if owner := re.fullmatch(r"(run|trajectory)_no|(?:\w+_)?(blob)(?:_hash)?", name):
-            found.append(([name], owner[1] or owner[2]))
-    return sorted(found, key=lambda one: [order.index(name) for name in one[0]])
-
-
-def entity(table: Table) -> str:
-    """Return a table as an entity of a Mermaid diagram: the type, name and keys of each column."""
-    foreign = {name for names, _ in references(table) for name in names}
-    lines = []
-    for column in table.columns:
-        keys = ["PK"] * column.primary_key + ["FK"] * (column.name in foreign) + ["UK"] * bool(column.unique)
-        kind = type(column.type).__name__
-        lines.append(f"        {KINDS.get(kind, kind.lower())} {column.name} {', '.join(keys)}".rstrip())
-    return "\n".join([f"    {table.name} {{", *lines, "    }"])
-
-
-def relation(table: Table, names: list[str], referred: str) -> str:
-    """Return a reference as a line of a Mermaid diagram: rows of the referred table, then rows of ``table``."""
-    one = "|o" if any(table.columns[name].nullable for name in names) else "||"
-    many = "o|" if names == [column.name for column in table.primary_key] else "o{"
-    return f'    {referred} {one}--{many} {table.name} : "{", ".join(names)}"'
-
-
-def schema_pictures() -> str:
-    """Return docs/store.md: the page with its pictures of the schema written again from the tables.
-
-    Raises:
-        ValueError: a table is in no picture, or a picture names a table that does not exist.
-    """
-    listed = sorted(name for names in PICTURES.values() for name in names)
-    if listed != sorted(metadata.tables):
-        raise ValueError(f"`PICTURES` and the tables of store/schema differ: {set(listed) ^ set(metadata.tables)}")
-    before, _, rest = (DOCS / "store.md").read_text().partition(SCHEMA)
-    parts = [before, SCHEMA]
-    for title, names in PICTURES.items():
-        tables = [metadata.tables[name] for name in names]
-        lines = [
-            *map(entity, tables),
-            *(relation(table, *reference) for table in tables for reference in references(table)),
-        ]
-        parts.append("\n".join([f"\n### {title}\n", "```mermaid", "erDiagram", *lines, "```"]) + "\n")
-    return "".join([*parts, "\n", SCHEMA_END, rest.partition(SCHEMA_END)[2]])
-
-
-def store_page() -> str:
-    """Return docs/store.md with its pictures of the schema and its list of the changes that no check finds."""
-    before, _, rest = schema_pictures().partition(UNCOVERED)
-    lines = [f"* `{name}`: {reason}" for name, reason in {**UNCOVERED_COLUMNS, **UNCOVERED_ROWS}.items()]
-    return "".join([before, UNCOVERED, "\n", "\n".join(lines), "\n\n", UNCOVERED_END, rest.partition(UNCOVERED_END)[2]])
+    """Return docs/commands.md: the options that several commands share, then each command with its own."""
+    listed = list(commands(cast(TyperGroup, get_command(app))))
+    counts = Counter((label, text) for _, command in listed for label, text, option in parameters(command) if option)
+    shared = [one for one, count in counts.items() if count >= SHARED_BY]
+    parts = [NOTE, "# Commands\n", "Options of several commands:\n"]
+    parts += [line(label, text) for label, text in sorted(shared)]
+    for path, command in listed:
+        about = inspect.cleandoc(command.help or "").split("\f")[0].split("\n\n")[0]
+        parts += [f"\n## `{' '.join(path)}`\n", f"{about}\n"]
+        found = list(parameters(command))
+        parts += [line(label, text) for label, text, _ in found if (label, text) not in shared]
+        if common := [label for label, text, _ in found if (label, text) in shared]:
+            parts.append(f"* {', '.join(common)}")
+    return "\n".join(parts) + "\n"
 
 
 def markdown(page: Callable[[], str]) -> str:
@@ -313,7 +269,6 @@ PAGES = {
     "configuration.md": configuration,
     "commands.md": command_page,
     "algorithms.md": algorithms,
-    "store.md": store_page,
 }
 
 if __name__ == "__main__":

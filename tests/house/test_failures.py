@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = (ROOT / "docs" / "guide" / "failures.md").read_text()
+PAGE = (ROOT / "tests" / "failures.md").read_text()
 SHOWN = re.findall(r"`(tests/[\w/.]+)(?:::(\w+))?`( \(soak)?", PAGE)
 
 

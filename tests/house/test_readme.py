@@ -11,8 +11,10 @@ import venv
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
+from turnwise.envs import make
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text()
@@ -132,6 +134,18 @@ def test_every_path_of_the_table_of_changes_exists() -> None:
     paths = re.findall(r"`([a-z_]+(?:/[a-z_*.]*)+|[a-z_]+\.py)`", table)
     assert len(paths) > 20
     assert [path for path in paths if not any(ROOT.rglob(path.rstrip("/")))] == []
+
+
+def test_the_episode_shown_is_the_oracles() -> None:
+    shown = next(match[2] for match in BLOCK.finditer(README) if match[1] == "text")
+    env: Any = make("turnwise/TextSite-v0")
+    found = [env.reset(seed=0)[0]]
+    over = False
+    while not over:
+        action = env.oracle()
+        observation, reward, over, _, info = env.step(action)
+        found.append(f"  > {action:18} {observation:26} reward {reward:g}{', success' * info['success']}")
+    assert shown.splitlines() == found
 
 
 def test_configurations_shown_are_valid_toml() -> None:

@@ -34,7 +34,7 @@ def test_page_is_current(name: str) -> None:
 @pytest.mark.parametrize("name", REFERENCE.PAGES)
 def test_every_key_and_option_is_explained(name: str) -> None:
     page = REFERENCE.markdown(REFERENCE.PAGES[name])
-    assert re.findall(r"^\| (`.*`) \|.*\|\s+\|$", page, re.MULTILINE) == []
+    assert re.findall(r"^\* `.*:\s*$", page, re.MULTILINE) == []
 
 
 def test_an_argument_has_the_same_name_in_the_page_and_in_its_usage() -> None:
@@ -43,5 +43,5 @@ def test_an_argument_has_the_same_name_in_the_page_and_in_its_usage() -> None:
         section = page.split(f"## `{' '.join(path)}`\n", 1)[1].split("\n## ", 1)[0]
         usage = command.get_usage(Context(command)).replace("...", "")
         shown = re.findall(r"\[?([A-Za-z.]+)\]?", usage.partition("[OPTIONS]")[2])
-        assert shown == re.findall(r"^\| `([^-`][^`]*)` \|", section, re.MULTILINE), usage
+        assert shown == re.findall(r"^\* `([^-`][^`]*)`:", section, re.MULTILINE), usage
         assert "[[" not in usage

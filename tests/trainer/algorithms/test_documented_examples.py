@@ -1,7 +1,6 @@
-"""The worked examples of docs/algorithms.md train, and stay short."""
+"""The loss and the task sampler of examples/components train, and stay short."""
 
 import json
-import re
 from pathlib import Path
 from random import Random
 
@@ -14,18 +13,11 @@ from turnwise.trainer.algorithms.task_samplers.base import WeightedEnvironment
 from turnwise.trainer.config.loading import parse_config
 from turnwise.trainer.learner.backends.local import Learner
 
-PAGE = Path(__file__).parents[3] / "docs" / "algorithms.md"
-
-
-def shown(section: str) -> str:
-    """Return the only Python block of a section."""
-    text = PAGE.read_text().split(f"\n## {section}\n")[1].split("\n## ")[0]
-    (code,) = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    return str(code)
+EXAMPLES = Path(__file__).parents[3] / "examples" / "components"
 
 
 def test_the_loss_shown_trains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    code = shown("Loss")
+    code = (EXAMPLES / "losses.py").read_text()
     assert len(code.splitlines()) <= 30
     (tmp_path / "documented_losses.py").write_text(code)
     monkeypatch.syspath_prepend(tmp_path)
@@ -40,7 +32,7 @@ def test_the_loss_shown_trains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_the_task_sampler_shown_learns_and_keeps_its_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    code = shown("Curriculum")
+    code = (EXAMPLES / "tasks.py").read_text()
     assert len(code.splitlines()) <= 50
     (tmp_path / "documented_tasks.py").write_text(code)
     monkeypatch.syspath_prepend(tmp_path)

@@ -107,8 +107,8 @@ def test_forgeries_of_hidden_tests_without_a_trace_are_documented(docker: str, t
     """If one of these is detected one day, the paragraph on hidden tests of the page on code tasks changes."""
     env = CodeEnv(folder=str(small_task(tmp_path / "add")))
     assert outcome(env, solution(forgery)) == (1.0, True, [])
-    page = (Path(__file__).parents[4] / "docs/shipped_environments/code_tasks.md").read_text()
-    assert "reports patched for every test except the\ncanary earn 1" in page
+    page = " ".join((Path(__file__).parents[4] / "docs/shipped_environments/code_tasks.md").read_text().split())
+    assert "reports patched for every test except the canary earn 1" in page
     assert "an object that compares equal to everything" in page
     with pytest.raises(NotTrainable):
         env.check_trainable()

@@ -1,4 +1,4 @@
-"""The replay buffer shown in docs/algorithms.md reuses what it states, and the page lists the whole reader."""
+"""The replay buffer of examples/components reuses what it states, and docs/algorithms.md lists the whole reader."""
 
 import re
 from pathlib import Path
@@ -11,11 +11,12 @@ from turnwise.tests.trainer.algorithms.replay.replay_stores import replay_store,
 from turnwise.trainer.config.loading import parse_config
 
 PAGE = Path(__file__).parents[4] / "docs" / "algorithms.md"
+EXAMPLE = Path(__file__).parents[4] / "examples" / "components" / "replay.py"
 SECTION = PAGE.read_text().split("\n## Replay\n")[1].split("\n## ")[0]
 
 
 def test_the_replay_buffer_shown_adds_the_previous_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (code,) = re.findall(r"^```python\n(.*?)^```$", SECTION, re.MULTILINE | re.DOTALL)
+    code = EXAMPLE.read_text()
     assert len(code.splitlines()) <= 30
     (tmp_path / "documented_replay.py").write_text(code)
     monkeypatch.syspath_prepend(tmp_path)
