@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Builds the wheel, installs it in a fresh environment and uses it there; then does the same with a clone of another name.
+# Builds the wheel, installs it in a fresh environment and works with it in a folder of its own: envs new, eval, replay,
+# plan (tests/house/test_readme.py trains). Then uses a clone of another name.
 # Only turnwise is installed: the dependencies are read from .venv.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -22,6 +23,21 @@ use() { # the first steps of a user, away from any checkout
         "$1/bin/python" -c 'import turnwise, turnwise.envs, turnwise.store; print(turnwise.__file__)' | grep -F "$3")
 }
 
+work_on() { # a project of one's own in the environment $1: make an environment, check it, play, replay and plan
+    mkdir "$work/project" && (
+        cd "$work/project"
+        export PATH="$1/bin:$PATH" OMP_NUM_THREADS=1
+        turnwise envs new colors >/dev/null
+        python -m pip install --quiet --no-deps --no-build-isolation ./colors
+        turnwise envs check colors/Colors-v0 | tail -1
+        turnwise eval --policy random --env colors/Colors-v0 --tasks 8 >/dev/null
+        turnwise trajectories list --limit 4 --ids | xargs turnwise trajectories replay | tail -1
+        printf '%s\n' 'name = "colors"' 'preset = "tiny"' 'max_steps = 1' '[[environments]]' 'id = "colors/Colors-v0"' \
+            '[horizon]' 'max_turns = 6' >colors.toml
+        turnwise plan colors.toml | tail -1
+    )
+}
+
 git clone --quiet "$root" "$work/another-name"
 echo "==> the wheel"
 environment "$work/venv"
@@ -40,6 +56,7 @@ text = wheel.read_text("licenses/LICENSE")
 assert text and "Apache License" in text, "the wheel ships no LICENSE"
 PY
 use "$work/venv" "$work/runs-a" "$work/venv"
+work_on "$work/venv"
 
 echo "==> a clone of another name"
 environment "$work/venv-clone"

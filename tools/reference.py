@@ -37,7 +37,7 @@ NOTE = "<!-- Written by tools/reference.py; edit the docstrings in the code, the
 CATALOGUE = (
     "<!-- From here on written by tools/reference.py; edit the docstrings in the code, then run `make docs`. -->\n"
 )
-LINE = 120
+LINE = 100
 """Characters of a line."""
 SHARED_BY = 3
 """Commands that share an option with one meaning from which on the page explains it once."""
@@ -208,7 +208,7 @@ def algorithms() -> str:
     parts = [(DOCS / "algorithms.md").read_text().partition(CATALOGUE)[0] + CATALOGUE, "## Catalogue\n"]
     parts.append("A method without a source is ours. [configuration.md](configuration.md) explains the options.\n")
     for base in SLOTS:
-        parts.append(f"### `{base.slot}`\n\n{docs_of(AlgorithmSet).get(base.slot, '')}\n")
+        parts.append(f"### `{base.slot}`\n")
         parts.append("\n".join(method_line(base, name) for name in component_names(base)) + "\n")
     parts.append('### Presets\n\n`preset = "grpo"` sets these keys; keys of your own take precedence.\n')
     parts.append("\n".join(map(preset_lines, preset_names())) + "\n")
@@ -248,15 +248,13 @@ def command_page() -> str:
     listed = list(commands(cast(TyperGroup, get_command(app))))
     counts = Counter((label, text) for _, command in listed for label, text, option in parameters(command) if option)
     shared = [one for one, count in counts.items() if count >= SHARED_BY]
-    parts = [NOTE, "# Commands\n", "Options of several commands:\n"]
+    parts = [NOTE, "# Commands\n", "Options of several commands (`--help` lists those of one):\n"]
     parts += [line(label, text) for label, text in sorted(shared)]
     for path, command in listed:
         about = inspect.cleandoc(command.help or "").split("\f")[0].split("\n\n")[0]
         parts += [f"\n## `{' '.join(path)}`\n", f"{about}\n"]
         found = list(parameters(command))
         parts += [line(label, text) for label, text, _ in found if (label, text) not in shared]
-        if common := [label for label, text, _ in found if (label, text) in shared]:
-            parts.append(f"* {', '.join(common)}")
     return "\n".join(parts) + "\n"
 
 

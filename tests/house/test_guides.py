@@ -12,13 +12,13 @@ from turnwise.envs.authoring.check import check
 from turnwise.envs.authoring.checks import CHECKS
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guide"
-MODULES = ("capitals", "hints", "shell")
+MODULES = ("capitals", "hints", "shell", "sums")
 
 
 @pytest.fixture
 def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Write the files that the pages show into a folder from which modules are imported."""
-    for page in ("dataset_environment.md", "sandbox_environment.md"):
+    for page in ("dataset_environment.md", "sandbox_environment.md", "tutorial.md"):
         for text in re.findall(r"^```python\n(.*?)^```$", (GUIDE / page).read_text(), re.MULTILINE | re.DOTALL):
             (tmp_path / text.splitlines()[0].removeprefix("# ")).write_text(text)
     monkeypatch.syspath_prepend(tmp_path)
@@ -32,7 +32,7 @@ def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 def test_the_environments_of_rows_keep_the_contract(written: Path) -> None:
     assert sorted(path.stem for path in written.iterdir()) == sorted(MODULES)
-    for env_id in ("capitals:Capitals-v0", "hints:Hints-v0"):
+    for env_id in ("capitals:Capitals-v0", "hints:Hints-v0", "sums:Sums-v0"):
         report = check(env_id)
         assert report.ok, "\n".join(report.lines())
     env = make("hints:Hints-v0")
