@@ -28,7 +28,7 @@ class NotDrawn(TurnwiseError):
 
 
 def compare_runs(
-    runs: Annotated[list[str], typer.Argument(metavar="RUN...", help="The names of the runs, the baseline first.")],
+    runs: Annotated[list[str], typer.Argument(metavar="RUN", help="The names of the runs, the baseline first.")],
     plot: Annotated[
         Path | None, typer.Option("--plot", metavar="FILE", help="Write the curves of all runs as one picture.")
     ] = None,
