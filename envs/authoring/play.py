@@ -4,7 +4,7 @@ Pure in its input and output: it reads an iterator of lines and writes through a
 actions, ``:hint`` shows the oracle's action, ``:help`` explains the syntax, ``:quit`` ends; other lines are actions.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from ...errors import TurnwiseError
@@ -62,6 +62,12 @@ def _aside(env: TurnEnv, command: str) -> str:
     return "\n".join(part for part in (unknown, HELP, _guttered(instructions(env))) if part)
 
 
+def _parts(parts: Mapping[str, float]) -> str:
+    """Return the parts of a reward after a colon; empty without one."""
+    shown = ", ".join(f"{_guttered(name)} {value:+.2f}" for name, value in parts.items())
+    return f": {shown}" if shown else ""
+
+
 def play(
     env: TurnEnv,
     lines: Iterator[str],
@@ -103,7 +109,7 @@ def play(
             outcome = env.step(without_thoughts(command))
             checked = from_step(env, outcome)
         turns, total = turns + 1, total + checked.reward
-        write(f"{_shown(env, outcome[0], keep)}   ({checked.reward:+.2f})")
+        write(f"{_shown(env, outcome[0], keep)}   ({checked.reward:+.2f}{_parts(checked.reward_parts)})")
         if checked.terminated or checked.truncated or turns >= max_turns:
             verdict = {True: "success", False: "failure", None: "ended"}[checked.success]
             break

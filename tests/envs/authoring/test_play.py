@@ -23,6 +23,7 @@ def test_an_episode_is_played_to_its_end() -> None:
     assert written[1].startswith(f"task open {goal} click ")
     assert written[2] == f"click {goal}"
     assert f"  click {goal}" in written[3].splitlines()
+    assert written[-2].endswith("   (+1.00: success +1.00)")
     assert written[-1] == "success after 2 turns, reward 1.20"
 
 
