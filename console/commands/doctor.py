@@ -18,6 +18,7 @@ from typing import Annotated
 
 import typer
 
+from ...trainer.telemetry.trackers.base import tracker_names
 from ..options import Json
 from ..terminal.output import console, print_json
 from ..terminal.tables import print_table
@@ -56,7 +57,8 @@ def _python_parts() -> Iterator[Part]:
     yield _package(("transformers",), "transformers", "models and tokenizers", "cpu", needed=True)
     yield _package(("gguf",), "gguf", "`turnwise model convert`", "cpu")
     yield _package(("psycopg",), "psycopg", "a store on PostgreSQL", "postgres")
-    yield _package(("tensorboard",), "tensorboard", "metrics as TensorBoard files", "tensorboard")
+    for tracker in tracker_names():
+        yield _package((tracker, f"{tracker}-skinny"), tracker, f'`trackers = ["{tracker}"]`', tracker)
 
 
 def _vllm() -> Part:

@@ -12,10 +12,12 @@ from typing import Any
 
 import pytest
 from sqlalchemy import select, update
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from turnwise.store import queries
 from turnwise.store.database import Database, open_database
 from turnwise.store.schema import no_of, step
 from turnwise.store.schema import trajectory as heads
+from turnwise.trainer.telemetry.trackers.base import numbers
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = str(Path(sys.executable).with_name("turnwise"))
@@ -38,7 +40,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="module")
 def said(url: str) -> dict[str, Any]:
-    settings = (f"max_steps={UPDATES}", "max_seconds=300", "evaluation.tasks=102")
+    settings = (f"max_steps={UPDATES}", "max_seconds=300", "evaluation.tasks=102", 'trackers=["tensorboard"]')
     smaller = [word for one in settings for word in ("--set", one)] + ["--profile"]
     out = turnwise("train", str(ROOT / "examples" / "quickstart.toml"), "--json", "--store", url, *smaller)
     return json.loads(out.splitlines()[-1])
@@ -66,6 +68,17 @@ def test_it_learns_within_its_staleness_bound(said: dict[str, Any]) -> None:
     assert 0 < max(one.get("engine_mismatch_max", 0.0) for one in updates) < 1e-3
     parts = ("learner", "engine", "worker", "writer", "slot")
     assert all(0 < one[f"{part}_busy_fraction"] <= 1 for one in updates for part in parts)
+
+
+def test_the_tracker_received_the_numbers_of_the_metrics_file(said: dict[str, Any]) -> None:
+    folder = Path(said["folder"])
+    events = EventAccumulator(str(folder / "tensorboard"))
+    events.Reload()
+    received = {(name, one.step): one.value for name in events.Tags()["scalars"] for one in events.Scalars(name)}
+    records = map(json.loads, (folder / "metrics.jsonl").read_text().splitlines())
+    written = {(name, record["update"]): value for record in records for name, value in numbers(record).items()}
+    assert received == pytest.approx(written, rel=1e-6)
+    assert {("update/success", 1), ("evaluation/success", said["updates"])} <= received.keys()
 
 
 def test_every_kind_of_process_is_profiled(said: dict[str, Any]) -> None:

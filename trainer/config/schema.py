@@ -3,9 +3,9 @@
 import hashlib
 import json
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
 from ...agents.engine.config import LANGUAGE_MODEL_CACHE_BYTES, EngineConfig
 from ...envs.sandboxes import SandboxSettings
@@ -15,6 +15,7 @@ from ..algorithms.component import Component
 from ..algorithms.horizons.base import LANGUAGE_MODEL_LIMITS
 from ..algorithms.registry import component_name
 from ..algorithms.task_samplers.base import WeightedEnvironment
+from ..telemetry.trackers.base import check_name
 from .sections import (
     CheckpointConfig,
     EnvironmentConfig,
@@ -99,8 +100,8 @@ class RunConfig(AlgorithmConfig):
     """For environments that lease sandboxes."""
     ray_address: str | None = None
     """Address of a Ray cluster to run on. Without it, the run starts Ray on this machine."""
-    tensorboard: bool = False
-    """Also write metrics for TensorBoard."""
+    trackers: list[Annotated[str, AfterValidator(check_name)]] = Field([])
+    """Programs that receive the metrics: `tensorboard`, `trackio`, `mlflow`, `wandb`, or `my_pkg.module:MyTracker`."""
     profile: bool = False
     """Profile driver, engines, workers, store writers and learner for some updates, from the second one on, into
     `profiles/` of the run's folder."""

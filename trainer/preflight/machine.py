@@ -9,6 +9,7 @@ from ..planning.model_source import model_shape
 from ..planning.plan import plan_run
 from ..planning.processes import gpus_of
 from ..planning.remedies import find_remedies
+from ..telemetry.trackers.base import missing_package
 from .refusal import RUNS, Command, Cost, Refusal, Subject, refuses
 
 
@@ -99,6 +100,18 @@ def _vllm() -> str:
 
 ERROR_MARGIN = 0.15
 """Largest error of the plan of a learner on a CPU, over the measured peak (``benchmarks/learner.py``)."""
+
+
+@refuses("trackers", Cost.MACHINE, *RUNS)
+def missing_trackers(subject: Subject) -> Iterator[Refusal]:
+    """Refuse a tracker whose package is not installed."""
+    for name in subject.config.trackers:
+        if package := missing_package(name):
+            yield Refusal(
+                "trackers",
+                f"the tracker `{name}` needs the package `{package}`, which is not installed",
+                f'run `pip install "turnwise[{name}]"`, or remove `{name}` from `trackers`',
+            )
 
 
 @refuses("learner", Cost.MODEL, Command.TRAIN, Command.FORK)

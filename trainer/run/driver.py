@@ -26,6 +26,7 @@ from ..shutdown import SHUTDOWN
 from ..telemetry.code_identity import git_revision, package_versions
 from ..telemetry.events import Event, Note
 from ..telemetry.metrics import Metrics
+from ..telemetry.trackers.base import TrackedRun
 from .identity import RunIdentity
 from .state import RunState
 from .summary import RunResult, draw_curve, summarize
@@ -70,7 +71,7 @@ class Driver:
         self._report = report
         self._started = started
         self._folder = run_folder(database, identity.name)
-        self._metrics = Metrics(self._folder, config.tensorboard)
+        self._metrics = Metrics(self._folder)
         self._state = RunState()
         self._session: _Session | None = None
         self._recorded = False
@@ -195,6 +196,20 @@ class Driver:
             self._report(Note(f"run {self._config.name} already exists; starting {context.name}"))
         for note in initial.notes:
             self._report(Note(note))
+        await self._start_trackers(context, initial)
+
+    async def _start_trackers(self, context: RunContext, initial: InitialState) -> None:
+        """Start the trackers of the run."""
+        repeated = initial.update + 1 if initial.resumes else 0
+        run = TrackedRun(
+            name=context.name,
+            uid=f"{context.name}-{(await context.store.uid())[:8]}",
+            folder=str(context.folder.resolve()),
+            resumed_from=repeated if self._identity.resumes else None,
+        )
+        context.metrics.start_trackers(
+            self._config.trackers, run, self._config.resolved(), lambda text: self._report(Note(text))
+        )
 
     async def _end(self, status: str, error: str) -> None:
         """Record how the run ended and end its actors. Failures here do not replace the error that ended the run."""
@@ -206,7 +221,7 @@ class Driver:
             self._report(Note(f"the end of the run could not be recorded: {failure}"))
         finally:
             try:
-                await self._close()
+                await self._close(status)
             except Exception as failure:
                 if not error:
                     raise
@@ -226,8 +241,11 @@ class Driver:
         if session is not None and state.current is not None:
             await asyncio.to_thread(draw_curve, session.context)
 
-    async def _close(self) -> None:
-        """End the actors; those of a stopped run get ``STOPPED_CLOSE_TIMEOUT_S``, since Ray's end kills them anyway."""
+    async def _close(self, status: str) -> None:
+        """End the trackers and the actors.
+
+        The actors of a stopped run get ``STOPPED_CLOSE_TIMEOUT_S``, since the end of Ray kills them anyway.
+        """
         session, state = self._session, self._state
         try:
             if session is not None:
@@ -236,9 +254,11 @@ class Driver:
                     if sandboxes is not None and state.current is not None:
                         for health in await sandboxes.health():
                             self._metrics.write("sandboxes", state.current.update, health)
+                    self._metrics.finish(status)
                     await session.cluster.close()
         except TimeoutError:
             if not state.stop:
                 raise
         finally:
-            self._metrics.close()
+            self._metrics.finish(status)
+            await asyncio.to_thread(self._metrics.close)

@@ -1,27 +1,30 @@
-"""The metrics of a run: one JSON line per record in the run's folder, and TensorBoard if configured."""
+"""The metrics of a run: one JSON line per record in the run's folder, which the trackers of the run read."""
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from .trackers.base import TrackedRun
+from .trackers.process import TrackerProcess
+
+FINISH_TIMEOUT_S = 15.0
+"""Seconds that the trackers get to send the last records at the end of a run."""
+
 
 class Metrics:
-    """Writer of ``metrics.jsonl`` and TensorBoard events; one instance per run."""
+    """Writer of ``metrics.jsonl``; one instance per run."""
 
-    def __init__(self, folder: Path, tensorboard: bool = False) -> None:
+    def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._path = folder / "metrics.jsonl"
         self._file = self._path.open("a", encoding="utf-8")
-        self._events = folder / "tensorboard"
-        self._board = _board(self._events) if tensorboard else None
+        self._trackers: Sequence[TrackerProcess] = ()
+        self._warn: Callable[[str], None] = lambda text: None
 
     def rewind(self, update: int | None) -> None:
-        """Drop the records after ``update`` (None: all), which a resume abandons.
-
-        The file is replaced by a rename. TensorBoard hides the steps of earlier event files from there on.
-        """
+        """Drop the records after ``update`` (None: all), which a resume abandons. The file is replaced by a rename."""
         lines = self._path.read_text(encoding="utf-8").splitlines()
         kept = [line for line in lines if update is not None and _recorded_by(line, update)]
         temporary = self._path.with_suffix(".writing")
@@ -29,31 +32,37 @@ class Metrics:
         self._file.close()
         temporary.replace(self._path)
         self._file = self._path.open("a", encoding="utf-8")
-        if self._board is not None:
-            self._board.close()
-            self._board = _board(self._events, purge_step=0 if update is None else update + 1)
+
+    def start_trackers(
+        self, names: Sequence[str], run: TrackedRun, config: Mapping[str, Any], warn: Callable[[str], None]
+    ) -> None:
+        """Start trackers, which receive the records from here on. ``warn`` receives one line per tracker that fails."""
+        self._warn = warn
+        offset = self._path.stat().st_size
+        self._trackers = [
+            TrackerProcess(name, run, config, self._path, offset, FINISH_TIMEOUT_S) for name in dict.fromkeys(names)
+        ]
 
     def write(self, kind: str, step: int, values: Mapping[str, Any]) -> None:
         """Record ``values`` at ``step`` updates; numbers that are not finite become null."""
         record = {"kind": kind, "update": step, **values}
         self._file.write(json.dumps({name: finite(value) for name, value in record.items()}) + "\n")
         self._file.flush()
-        if self._board is not None:
-            for name, value in values.items():
-                if isinstance(value, int | float) and math.isfinite(value):
-                    self._board.add_scalar(f"{kind}/{name}", value, step)
+        for tracker in self._trackers:
+            if failure := tracker.failure():
+                self._warn(failure)
+
+    def finish(self, status: str) -> None:
+        """Close the file, and send the status of the run to the trackers, which then end by themselves."""
+        self._file.close()
+        for tracker in self._trackers:
+            tracker.finish(status)
 
     def close(self) -> None:
-        """Close the files."""
-        self._file.close()
-        if self._board is not None:
-            self._board.close()
-
-
-def _board(folder: Path, purge_step: int | None = None) -> Any:
-    from torch.utils.tensorboard import SummaryWriter
-
-    return SummaryWriter(str(folder), purge_step=purge_step)
+        """Wait until the trackers have ended, ``FINISH_TIMEOUT_S`` for each that hangs. Blocks."""
+        for tracker in self._trackers:
+            if failure := tracker.close():
+                self._warn(failure)
 
 
 def _recorded_by(line: str, update: int) -> bool:

@@ -25,7 +25,7 @@ OPERATIONAL = {
     "retention": None,
     "sandboxes": None,
     "ray_address": None,
-    "tensorboard": None,
+    "trackers": None,
     "profile": None,
     "environments": {"concurrency"},
     "rollout": {
@@ -79,7 +79,7 @@ JUDGE = {"name": "llm_judge", "url": "http://a/v1", "model": "m", "rubric": "r"}
     "changes",
     [
         {"name": "other"},
-        {"tensorboard": True},
+        {"trackers": ["tensorboard"]},
         {"profile": True},
         {"ray_address": "auto"},
         {"max_steps": 1000, "max_seconds": 5},

@@ -1,5 +1,6 @@
 """A run whose devices are not here is refused at once, and one on a cluster only for the learner of this process."""
 
+import importlib.util
 import re
 from importlib.metadata import PackageNotFoundError
 from typing import Any
@@ -139,3 +140,14 @@ def test_the_obstacles_of_this_machine_are_found() -> None:
         assert not machine._missing_gpus(1)
     else:
         assert torch.__version__ in engine_obstacle(1)
+
+
+def test_a_tracker_without_its_package_is_refused_and_the_installed_one_is_not() -> None:
+    call(machine.missing_trackers, run_config(trackers=["tensorboard"]))
+    if importlib.util.find_spec("wandb") is None:
+        with pytest.raises(
+            TurnwiseError, match=r'`wandb`, which is not installed: run `pip install "turnwise\[wandb\]"`'
+        ):
+            call(machine.missing_trackers, run_config(trackers=["wandb"]))
+    with pytest.raises(TurnwiseError, match="the tracker `json:no_such` cannot be imported"):
+        call(machine.missing_trackers, run_config(trackers=["json:no_such"]))

@@ -1,0 +1,90 @@
+"""A tracker in its process receives the numbers of metrics.jsonl; its failure or its silence costs one warning."""
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+from turnwise.errors import TurnwiseError
+from turnwise.trainer.telemetry import metrics as metrics_module
+from turnwise.trainer.telemetry.metrics import Metrics
+from turnwise.trainer.telemetry.trackers.base import TrackedRun, check_name, numbers, tracker_class, tracker_names
+
+RECORDING = "turnwise.tests.trainer.telemetry.trackers.recording"
+
+
+def tracked(folder: Path, tracker: str, warnings: list[str], config: object = None) -> Metrics:
+    metrics = Metrics(folder)
+    run = TrackedRun("colors", "colors-0a1b", str(folder))
+    metrics.start_trackers([f"{RECORDING}:{tracker}"], run, {"seed": 3, "key": config}, warnings.append)
+    return metrics
+
+
+def received(folder: Path) -> list[list[object]]:
+    return [json.loads(line) for line in (folder / "received.jsonl").read_text().splitlines()]
+
+
+def test_a_tracker_receives_the_numbers_of_the_records_and_the_status(tmp_path: Path) -> None:
+    warnings: list[str] = []
+    metrics = tracked(tmp_path, "Recording", warnings, config="sk-abcdefgh1234567890")
+    metrics.write("update", 1, {"success": 0.5, "entropy": None, "waiting": "learner", "groups": {"ready": 2}})
+    metrics.write("update", 2, {"success": float("nan")})
+    metrics.write("evaluation", 2, {"name": "after", "success": 0.75})
+    metrics.finish("stopped")
+    metrics.close()
+    assert warnings == []
+    assert received(tmp_path) == [
+        ["start", "colors", {"seed": 3, "key": "***"}],
+        ["log", 1, {"update/success": 0.5, "update/groups/ready": 2}],
+        ["log", 2, {"evaluation/success": 0.75}],
+        ["finish", "stopped"],
+    ]
+
+
+def test_a_failed_tracker_costs_one_warning(tmp_path: Path) -> None:
+    warnings: list[str] = []
+    metrics = tracked(tmp_path, "Failing", warnings)
+    metrics.write("update", 1, {"success": 0.5})
+    metrics._trackers[0]._process.wait(20)
+    for update in (2, 3):
+        metrics.write("update", update, {"success": 0.5})
+    metrics.finish("finished")
+    metrics.close()
+    (warning,) = warnings
+    assert f"tracker `{RECORDING}:Failing` failed, and the run goes on without it" in warning
+    assert "ConnectionError: no route to the tracker" in warning
+
+
+def test_a_tracker_that_hangs_is_killed_after_the_timeout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metrics_module, "FINISH_TIMEOUT_S", 1.0)
+    warnings: list[str] = []
+    metrics = tracked(tmp_path, "Hanging", warnings)
+    metrics.write("update", 1, {"success": 0.5})
+    metrics.finish("finished")
+    began = time.monotonic()
+    metrics.close()
+    assert time.monotonic() - began < 5
+    (warning,) = warnings
+    assert "did not end within 1 s of the run and was killed" in warning
+    assert metrics._trackers[0]._process.returncode == -9
+
+
+def test_the_death_of_the_driver_ends_the_run_at_the_tracker(tmp_path: Path) -> None:
+    metrics = tracked(tmp_path, "Recording", [])
+    metrics.write("update", 1, {"success": 0.5})
+    metrics._trackers[0]._stdin.close()
+    assert metrics._trackers[0]._process.wait(20) == 0
+    metrics.finish("failed")
+    assert received(tmp_path)[-1] == ["finish", "failed"]
+
+
+def test_a_typo_names_the_nearest_tracker() -> None:
+    assert tracker_names() == ["mlflow", "tensorboard", "trackio", "wandb"]
+    with pytest.raises(ValueError, match=r"no tracker is called `tensorbord` \(did you mean 'tensorboard'"):
+        check_name("tensorbord")
+    with pytest.raises(TurnwiseError, match="needs the methods `start`, `log` and `finish`"):
+        tracker_class("pathlib:Path")
+
+
+def test_truth_values_are_no_numbers() -> None:
+    assert numbers({"kind": "update", "update": 3, "skipped": True, "loss": 2}) == {"update/loss": 2}
