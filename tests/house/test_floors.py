@@ -49,6 +49,7 @@ FLOORS = {
         "agents",
         "trainer",
     },
+    "api": {"store", "trainer"},
 }
 """The parts that each part may import."""
 INNER_FLOORS = {

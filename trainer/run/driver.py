@@ -27,6 +27,7 @@ from ..telemetry.code_identity import git_revision, package_versions
 from ..telemetry.events import Event, Note
 from ..telemetry.metrics import Metrics
 from ..telemetry.trackers.base import TrackedRun
+from .callbacks import Callbacks
 from .identity import RunIdentity
 from .state import RunState
 from .summary import RunResult, draw_curve, summarize
@@ -63,12 +64,14 @@ class Driver:
         identity: RunIdentity,
         report: Callable[[Event], None],
         started: float,
+        callbacks: Callbacks,
     ) -> None:
         """``started`` is when the command started, on the monotonic clock."""
         self._config = config
         self._database = database
         self._identity = identity
         self._report = report
+        self._callbacks = callbacks
         self._started = started
         self._folder = run_folder(database, identity.name)
         self._metrics = Metrics(self._folder)
@@ -165,11 +168,12 @@ class Driver:
             folder=self._folder,
             streams=Streams(config.seed),
             metrics=self._metrics,
-            report=self._report,
+            report=self._receive,
         )
         evaluator = Evaluator(context, cluster)
         self._session = _Session(context, cluster, evaluator)
         await self._record(context, initial)
+        await self._start_trackers(context, initial)
         return await Preparation(context, self._state, initial, cluster, evaluator).prepare(self._started)
 
     async def _record(self, context: RunContext, initial: InitialState) -> None:
@@ -196,7 +200,11 @@ class Driver:
             self._report(Note(f"run {self._config.name} already exists; starting {context.name}"))
         for note in initial.notes:
             self._report(Note(note))
-        await self._start_trackers(context, initial)
+
+    def _receive(self, event: Event) -> None:
+        """Pass an event to the user interface, and to the callbacks, which may stop the run."""
+        self._report(event)
+        self._callbacks.receive(event, self._state.stop.request)
 
     async def _start_trackers(self, context: RunContext, initial: InitialState) -> None:
         """Start the trackers of the run."""

@@ -1,7 +1,7 @@
 """The training loop: wait for a batch, train on it, publish the new version, checkpoint and evaluate when due."""
 
 import logging
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from time import monotonic
 
 from ...errors import TurnwiseError
@@ -19,7 +19,7 @@ LOG = logging.getLogger(__name__)
 
 MAX_STALE_BATCHES = 10
 """Consecutive batches without a fresh token within the staleness bound that end the run."""
-OF_METRICS = ("limits", "reward_parts", "is_offline")
+OF_METRICS = ("limits", "reward_parts", "is_offline", "metrics")
 """Fields of an event that repeat metrics or the configuration."""
 MAX_LEFT_OUT_BATCHES = 100
 """Consecutive batches that end the run if the replay buffer left out all of their groups, as a group filter does."""
@@ -115,7 +115,8 @@ class TrainingLoop:
         groups, offline = await context.store.read(queries.active_groups), context.config.offline.run is not None
         event = update_event(trained, seconds, self._state.trained_s, groups, is_offline=offline)
         shown = {name: value for name, value in asdict(event).items() if name not in OF_METRICS}
-        context.metrics.write("update", trained.update, {**trained.metrics, **shown})
+        event = replace(event, metrics={**trained.metrics, **shown})
+        context.metrics.write("update", trained.update, event.metrics)
         context.report(event)
         self._warn_of_limits(event)
         if self._profile is not None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 from functools import partial
@@ -34,6 +34,7 @@ from ..preflight.check import check
 from ..preflight.refusal import Command, Refused, Subject, refuse
 from ..shutdown import SHUTDOWN
 from ..telemetry.events import Event, Note
+from .callbacks import Callback, Callbacks, RunEnded
 from .driver import RESUMES, TORCH_MODULES, Driver
 from .identity import RunIdentity, resolve_run
 from .summary import RunResult
@@ -47,7 +48,12 @@ NOT_BEGUN = "stopping; the run has not begun, and the same command starts it (a 
 
 @SHUTDOWN.receiving()
 def train(
-    config: RunConfig, *, store_url: str, fork: bool = False, report: Callable[[Event], None] = lambda event: None
+    config: RunConfig,
+    *,
+    store_url: str,
+    fork: bool = False,
+    report: Callable[[Event], None] = lambda event: None,
+    callbacks: Sequence[Callback] = (),
 ) -> RunResult:
     """Begin or resume the run that ``config`` names, train it to its end, and return its result.
 
@@ -57,6 +63,7 @@ def train(
     Args:
         fork: begin a new run from the newest checkpoint of the run of that name.
         report: receives the events of the run, for a user interface.
+        callbacks: receive the updates, the evaluations and the end of the run, and may stop it.
 
     Raises:
         TurnwiseError: the run is refused, or it failed; the run's row holds the error.
@@ -85,7 +92,7 @@ def train(
                 SHUTDOWN.unblock()
         try:
             importing.result()
-            return _drive(config, database, identity, report, started)
+            return _drive_and_report(config, database, identity, report, started, Callbacks(callbacks))
         finally:
             stop_ray()
 
@@ -103,8 +110,36 @@ def _identify(config: RunConfig, database: Database | None, fork: bool) -> RunId
         return resolve_run(config, partial(_find_run, conn), fork)
 
 
+def _drive_and_report(
+    config: RunConfig,
+    database: Database,
+    identity: RunIdentity,
+    report: Callable[[Event], None],
+    started: float,
+    callbacks: Callbacks,
+) -> RunResult:
+    """Drive the run to its end, and pass the end to the callbacks.
+
+    Raises:
+        TurnwiseError: the run failed, or a callback failed after its end.
+    """
+    try:
+        result = _drive(config, database, identity, report, started, callbacks)
+    except BaseException as error:
+        status = "failed" if isinstance(error, Exception) else "stopped"
+        callbacks.end(RunEnded(identity.name, status, str(error), None))
+        raise
+    callbacks.end(RunEnded(result.run, result.status, "", result))
+    return result
+
+
 def _drive(
-    config: RunConfig, database: Database, identity: RunIdentity, report: Callable[[Event], None], started: float
+    config: RunConfig,
+    database: Database,
+    identity: RunIdentity,
+    report: Callable[[Event], None],
+    started: float,
+    callbacks: Callbacks,
 ) -> RunResult:
     """Drive the run to its end; if ranks of the learner die, replace the learner from the last checkpoint.
 
@@ -116,7 +151,7 @@ def _drive(
     deaths: Counter[str] = Counter()
     while True:
         try:
-            return asyncio.run(Driver(config, database, identity, report, started).main())
+            return asyncio.run(Driver(config, database, identity, report, started, callbacks).main())
         except RankFailed as failure:
             if isinstance(failure, RanksLate):
                 raise

@@ -51,6 +51,8 @@ class UpdateDone:
     is_offline: bool = False
     """Whether the groups are stored ones of another run: success and reward are not those of this run's policy, nothing
     is played or waited for, and the staleness is not defined."""
+    metrics: Mapping[str, Any] = field(default_factory=dict)
+    """All values of the update in ``metrics.jsonl``."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from turnwise.tests.trainer.planning.planned_runs import run_config
 from turnwise.trainer.config.loading import parse_config
 from turnwise.trainer.learner.backends.base import RankFailed, RanksLate
 from turnwise.trainer.run import driver, run
+from turnwise.trainer.run.callbacks import Callbacks
 from turnwise.trainer.run.identity import RunIdentity
 from turnwise.trainer.run.run import MAX_LEARNER_DEATHS, train
 from turnwise.trainer.shutdown import SHUTDOWN
@@ -69,11 +70,11 @@ def test_a_run_with_a_row_is_resumed_by_the_same_command(tmp_path: Path, monkeyp
     monkeypatch.setattr(SHUTDOWN, "hint", "before")
     monkeypatch.setattr(SHUTDOWN, "record", None)
     database = open_database(sqlite_store(tmp_path))
-    one = driver.Driver(run_config(), database, RunIdentity("planned", False), lambda event: None, 0.0)
+    one = driver.Driver(run_config(), database, RunIdentity("planned", False), lambda event: None, 0.0, Callbacks())
     store = SimpleNamespace(create=create, epoch=1)
     asyncio.run(one._record(SimpleNamespace(store=store, name="planned"), SimpleNamespace(notes=())))  # type: ignore[arg-type]
     assert SHUTDOWN.hint == driver.RESUMES
-    one._metrics.close()
+    one._metrics.finish("stopped")
     database.close()
 
 
@@ -84,7 +85,9 @@ class Dying:
         self.deaths, self.failure = deaths, failure
         self.began: list[bool] = []
 
-    def __call__(self, config: Any, database: Any, identity: RunIdentity, report: Any, started: float) -> Any:
+    def __call__(
+        self, config: Any, database: Any, identity: RunIdentity, report: Any, started: float, callbacks: Any
+    ) -> Any:
         self.began.append(identity.resumes)
         return self
 
@@ -112,7 +115,8 @@ def drive(
         with database.transaction() as tx:
             operations.request_stop(tx, run="planned")
     try:
-        return run._drive(run_config(), database, RunIdentity("planned", False), notes.append, 0.0), dying, notes
+        identity = RunIdentity("planned", False)
+        return run._drive(run_config(), database, identity, notes.append, 0.0, Callbacks()), dying, notes
     finally:
         database.close()
 
