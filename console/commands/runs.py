@@ -200,6 +200,7 @@ def _as_json(found: "RunDetails") -> dict[str, Any]:
         "updates": found.updates,
         "checkpoint": saved.checkpoint if saved else "",
         "checkpoint_version": saved.id if saved else None,
+        "best_checkpoint": jsonable(found.best) if found.best else None,
         "groups": {**found.groups, "cancelled": found.cancelled},
         "filtered": found.filtered,
         "statuses": found.statuses,
@@ -219,6 +220,7 @@ def _training_fields(found: "RunDetails") -> dict[str, Any]:
     return {
         "updates": found.updates,
         "checkpoint": f"version {saved.id}: {saved.checkpoint}" if saved else "none",
+        "best checkpoint": _best(found),
         "groups": _counts({**_groups(found), CUT_OFF: found.cancelled}),
         "filtered": "; ".join(
             f"{one.groups} {one.reason}, mean return {one.mean_return:.2f}" for one in found.filtered
@@ -240,6 +242,13 @@ def _groups(found: "RunDetails") -> dict[str, int]:
         "ready, not needed" if has_ended and state is GroupState.READY else state.value: count
         for state, count in found.groups.items()
     }
+
+
+def _best(found: "RunDetails") -> str:
+    """Return the checkpoint with the highest held-out success; empty if none was evaluated."""
+    if (best := found.best) is None:
+        return ""
+    return f"version {best.version}, update {best.update}, held-out success {best.success:.2f}: {best.path}"
 
 
 def _failed(found: "RunDetails") -> str:

@@ -108,7 +108,7 @@ def format_value(value: object) -> str:
     return "" if value is None else str(value)
 
 
-RATES = ("success", "by_environment", "gain", "stale_share")
+RATES = ("success", "by_environment", "gain", "best_success", "stale_share")
 """Prefixes of the names of rates in the results of ``train`` and ``eval``."""
 INTERVALS = {"success": ("low", "high"), "gain": ("gain_low", "gain_high")}
 """Rates with a 95 % confidence interval, with the names of the interval's bounds."""

@@ -20,7 +20,17 @@ from .groups import (
     scored_from,
     unscored_groups,
 )
-from .lineage import checkpoints, latest_checkpoint, load_update, reused_groups, update_numbers, updates_with, versions
+from .lineage import (
+    BestCheckpoint,
+    best_checkpoint,
+    checkpoints,
+    latest_checkpoint,
+    load_update,
+    reused_groups,
+    update_numbers,
+    updates_with,
+    versions,
+)
 from .lists import NULL, find_run, group_row_of, list_groups, list_metrics, list_runs, list_trajectories
 from .load import final_observation, group_of, load_group_heads, load_groups, load_trajectory
 from .rewards import load_scored, not_in_set, returns_in, reward_set, reward_sets, rewards_of, scorable
@@ -42,10 +52,12 @@ from .run_summaries import evaluations, run_summaries, task_results, trained_tok
 
 __all__ = [
     "NULL",
+    "BestCheckpoint",
     "RunReader",
     "accounting",
     "active_groups",
     "batch_metrics",
+    "best_checkpoint",
     "cancelled_groups",
     "checkpoints",
     "cut_off",

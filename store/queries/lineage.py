@@ -8,10 +8,23 @@ from sqlalchemy import Connection, Row, and_, false, func, select
 
 from ...records import PolicyVersion
 from ..errors import NotFound
-from ..schema import batch_group, batch_item, no_of, policy_version, rollout_group, task, train_batch, trajectory
+from ..schema import (
+    batch_group,
+    batch_item,
+    metric,
+    no_of,
+    policy_version,
+    rollout_group,
+    task,
+    train_batch,
+    trajectory,
+)
 from ..schema import run as run_table
 from .lists import columns_of
 from .nearest import not_found
+
+EVALUATION = "evaluation "
+"""The kind of the metrics of an evaluation begins with this; its name follows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +226,41 @@ def checkpoints(conn: Connection, run: str) -> list[PolicyVersion]:
 def latest_checkpoint(conn: Connection, run: str) -> PolicyVersion | None:
     """Return the newest surviving version that has a checkpoint: a resume continues from it."""
     return max(checkpoints(conn, run), key=lambda version: version.update, default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class BestCheckpoint:
+    """The checkpoint of a run with the highest success on held-out tasks; the earliest of several."""
+
+    evaluation: str
+    """Name of the evaluation."""
+    success: float
+    update: int
+    version: int
+    path: str
+
+
+def best_checkpoint(conn: Connection, run: str) -> BestCheckpoint | None:
+    """Return the best of the surviving checkpoints that were evaluated; None if none was."""
+    saved = {version.id: version for version in checkpoints(conn, run)}
+    which = (
+        select(metric.c.kind, metric.c.data)
+        .where(metric.c.run_no == no_of(run_table, run), metric.c.kind.startswith(EVALUATION))
+        .where(metric.c.abandoned == false())
+        .order_by(metric.c.update_no, metric.c.kind)
+    )
+    found = [
+        BestCheckpoint(
+            evaluation=kind.removeprefix(EVALUATION),
+            success=data["success"],
+            update=saved[data["version"]].update,
+            version=data["version"],
+            path=saved[data["version"]].checkpoint,
+        )
+        for kind, data in conn.execute(which)
+        if data.get("version") in saved and data["success"] is not None
+    ]
+    return max(found, key=lambda one: one.success, default=None)
 
 
 def _version(run: str, row: Any) -> PolicyVersion:

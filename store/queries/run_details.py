@@ -16,7 +16,7 @@ from ..run_lock import Driver, driver_of
 from ..schema import batch_item, no_of, policy_version, rollout_group, train_batch, trajectory
 from ..schema import run as run_table
 from .groups import cancelled_groups, group_counts
-from .lineage import latest_checkpoint, versions
+from .lineage import BestCheckpoint, best_checkpoint, latest_checkpoint, versions
 from .lists import RUNS, TRAJECTORIES, RunRow, TrajectoryRow, find_run, list_runs
 from .rewards import RewardSet, reward_sets
 
@@ -214,6 +214,8 @@ class RunDetails:
     updates: int
     checkpoint: PolicyVersion | None
     """The newest version with a checkpoint."""
+    best: BestCheckpoint | None
+    """The checkpoint with the highest success on held-out tasks."""
     groups: Mapping[GroupState, int]
     """Training groups by state; the failed ones without the cancelled ones."""
     cancelled: int
@@ -268,6 +270,7 @@ def run_details(database: Database, run: str) -> RunDetails:
             driven=driven,
             updates=max([0, *surviving]),
             checkpoint=latest_checkpoint(conn, run),
+            best=best_checkpoint(conn, run),
             groups={**groups, GroupState.FAILED: groups[GroupState.FAILED] - cancelled},
             cancelled=cancelled,
             filtered=filtered_groups(conn, run),

@@ -61,6 +61,8 @@ def test_it_learns_within_its_staleness_bound(said: dict[str, Any]) -> None:
     assert said["gain_low"] < said["gain"] < said["gain_high"]
     assert said["max_staleness"] <= 1
     assert said["stale_share"] >= 0.2
+    assert said["best_success"] == max(said["success_warmup"], said["success_after"])
+    assert (Path(said["best_checkpoint"]) / "model.safetensors").is_file()
     assert (Path(said["folder"]) / "learning_curve.png").read_bytes().startswith(b"\x89PNG")
     lines = (Path(said["folder"]) / "metrics.jsonl").read_text().splitlines()
     updates = [one for line in lines if (one := json.loads(line))["kind"] == "update"]
@@ -79,6 +81,14 @@ def test_the_tracker_received_the_numbers_of_the_metrics_file(said: dict[str, An
     written = {(name, record["update"]): value for record in records for name, value in numbers(record).items()}
     assert received == pytest.approx(written, rel=1e-6)
     assert {("update/success", 1), ("evaluation/success", said["updates"])} <= received.keys()
+
+
+def test_the_page_of_the_run_names_its_best_checkpoint(said: dict[str, Any], url: str) -> None:
+    shown = json.loads(turnwise("runs", "show", said["run"], "--json", "--store", url))["best_checkpoint"]
+    assert (shown["path"], shown["update"]) == (said["best_checkpoint"], said["best_update"])
+    assert f"best checkpoint  version {shown['version']}, update" in turnwise(
+        "runs", "show", said["run"], "--store", url
+    )
 
 
 def test_every_kind_of_process_is_profiled(said: dict[str, Any]) -> None:

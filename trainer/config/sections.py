@@ -229,8 +229,10 @@ class EvaluationConfig(Section):
 
     tasks: int = Field(200, ge=0)
     """Held-out tasks per evaluation; 0 skips evaluations."""
-    interval: int = Field(0, ge=0)
-    """Updates between evaluations during training; 0 evaluates only at the start, after the warm-up and at the end."""
+    interval: Annotated[int, Field(ge=0)] | Literal["auto"] = "auto"
+    """Updates between evaluations during training. `auto`: with each checkpoint, as long as these evaluations take at
+    most a twentieth of the training time. 0: only at the start, after the warm-up and at the end. The checkpoint with
+    the highest success is kept."""
 
 
 class CheckpointConfig(Section):
@@ -239,6 +241,6 @@ class CheckpointConfig(Section):
     interval: int = Field(25, ge=1)
     """Updates between checkpoints."""
     keep_last: int = Field(3, ge=1)
-    """Number of newest checkpoints that are kept."""
+    """Number of newest checkpoints that are kept, besides the best one by held-out success."""
     keep_first: bool = True
     """Keep the first checkpoint too: `turnwise runs retrain` starts from it."""

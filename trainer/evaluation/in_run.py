@@ -2,6 +2,8 @@
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
+from math import isnan
 from time import monotonic
 from uuid import uuid4
 
@@ -20,6 +22,10 @@ from .heldout import held_out, play_tasks, summarize
 
 MAX_FAILED_SHARE = 0.05
 """Share of the episodes that may fail; beyond it a rate over the others is meaningless."""
+AUTO_SHARE = 0.05
+"""Share of the training time that the evaluations of `evaluation.interval = "auto"` may take."""
+IN_TRAINING = "update "
+"""The names of the evaluations during training begin with this; the update follows."""
 RETRY_PAUSES_S = (5.0, 15.0, 45.0, 135.0, 300.0, 600.0, 700.0)
 """Seconds before failed tasks are played again: half an hour in all, as ``rollout.circuit_breaker.OUTAGE_MAX_S``."""
 
@@ -57,7 +63,7 @@ class Evaluator:
         if not settings.tasks:
             return
         failpoint("evaluating")
-        began = monotonic()
+        began, version = monotonic(), self._cluster.engines.version
         tasks = await self._tasks(settings.tasks)
         played = await self._play(name, tasks)
         for pause in RETRY_PAUSES_S:
@@ -73,6 +79,7 @@ class Evaluator:
             played = ended + await self._play(name, again)
         self._worked.update(env_key(task) for task, one in played if one.status in SCORED_STATUSES)
         result = summarize(name, self._store.run, self._config.environments, played, len(tasks), monotonic() - began)
+        result = replace(result, version=version)
         self.results[name] = result
         await self._store.add_metrics(f"evaluation {name}", update, finite(result.json()))
         self._context.metrics.write("evaluation", update, result.json())
@@ -82,6 +89,25 @@ class Evaluator:
                 f"evaluation {name!r}: {result.failed} of {settings.tasks} episodes failed, the last because "
                 f"{last_failure([one for _, one in played])}"
             )
+
+    def is_due(self, update: int, trained_s: float) -> bool:
+        """Return whether ``evaluation.interval`` demands an evaluation after an update.
+
+        ``auto`` leaves out those that would take more than ``AUTO_SHARE`` of the ``trained_s`` seconds of training.
+        """
+        interval = self._config.evaluation.interval
+        if interval != "auto":
+            return interval > 0 and update % interval == 0
+        if not self.results or update % self._config.checkpoint.interval:
+            return False
+        spent_s = sum(one.seconds for name, one in self.results.items() if name.startswith(IN_TRAINING))
+        next_s = list(self.results.values())[-1].seconds
+        return spent_s + next_s <= AUTO_SHARE * trained_s
+
+    def is_best(self, name: str) -> bool:
+        """Return whether the evaluation ``name`` has a higher success than every other one."""
+        others = [one.success for other, one in self.results.items() if other != name and not isnan(one.success)]
+        return name in self.results and self.results[name].success > max(others, default=-1.0)
 
     async def _tasks(self, count: int) -> list[Task]:
         """Return the held-out tasks; each environment enumerates them once."""

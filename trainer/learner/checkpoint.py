@@ -204,9 +204,9 @@ class CheckpointManager:
     """Writes, records and prunes the checkpoints of one run.
 
     * A version is saved once: a complete checkpoint of this run is not written again.
-    * Retained are the newest ``checkpoint.keep_last``, the one just written, the folder from which the engines were
-      started (a restarted engine loads it again), the first one if ``checkpoint.keep_first`` is set or if it is the
-      reference policy, and every checkpoint of another store's run.
+    * Retained are the newest ``checkpoint.keep_last``, the best by held-out success, the one just written, the folder
+      from which the engines were started (a restarted engine loads it again), the first one if
+      ``checkpoint.keep_first`` is set or if it is the reference policy, and every checkpoint of another store's run.
     """
 
     def __init__(
@@ -259,6 +259,8 @@ class CheckpointManager:
         recorded = await self._store.read(queries.checkpoints)
         newest = [Path(one.checkpoint) for one in recorded][-self._keep_last :]
         names = {one.name for one in (*newest, path)}
+        if (best := await self._store.read(queries.best_checkpoint)) is not None:
+            names.add(Path(best.path).name)
         if self._keeps_first:
             names.add(Path(recorded[0].checkpoint).name)
         if self._engine_model.parent == self._folder.resolve():

@@ -7,6 +7,7 @@ from time import monotonic
 from ...errors import TurnwiseError
 from ...store import queries
 from ..context import RunContext
+from ..evaluation.in_run import IN_TRAINING
 from ..learner.update import UpdateResult, update_event
 from ..telemetry.events import Note, UpdateDone
 from ..telemetry.limits import warning
@@ -96,11 +97,12 @@ class TrainingLoop:
     async def _evaluate_and_save(self, update: int) -> bool:
         """Evaluate and save a checkpoint where due, and return whether either was done."""
         config, state = self._context.config, self._state
-        evaluates = config.evaluation.interval > 0 and update % config.evaluation.interval == 0
+        evaluator, name = self._parts.evaluator, f"{IN_TRAINING}{update}"
+        evaluates = evaluator.is_due(update, state.trained_s)
         if evaluates:
             async with self._source.paused():
-                await state.stop.cancel_on_request(self._parts.evaluator.evaluate(f"update {update}", update))
-        saves = update % config.checkpoint.interval == 0
+                await state.stop.cancel_on_request(evaluator.evaluate(name, update))
+        saves = update % config.checkpoint.interval == 0 or (evaluates and evaluator.is_best(name))
         if saves:
             await self._save()
             self._source.saved()

@@ -40,6 +40,11 @@ class RunResult:
     max_staleness: int | None
     """None for an offline run: the number of updates between the versions of two runs is not defined."""
     success_after_by_environment: Mapping[str, float]
+    best_success: float | None
+    """Highest success on held-out tasks of a checkpoint."""
+    best_update: int | None
+    best_checkpoint: str
+    """Folder of that checkpoint, which is kept; empty if none was evaluated."""
     stale_share: float | None
     """Share of the trained tokens with staleness 1 or more; None for an offline run."""
     store: str
@@ -57,6 +62,7 @@ def summarize(
     with context.database.read() as conn:
         totals = queries.run_totals(conn, context.name)
         batches = queries.batch_metrics(conn, context.name)
+        best = queries.best_checkpoint(conn, context.name)
     tokens_by_staleness: Counter[int] = Counter()
     for batch in batches:
         tokens_by_staleness.update({int(age): count for age, count in batch["tokens_by_staleness"].items()})
@@ -79,6 +85,9 @@ def summarize(
         wall_s=round(monotonic() - started, 1),
         max_staleness=None if is_offline else totals.max_staleness,
         success_after_by_environment=finite(after.by_environment) if after else {},
+        best_success=round(best.success, 4) if best else None,
+        best_update=best.update if best else None,
+        best_checkpoint=best.path if best else "",
         stale_share=None if is_offline else round(1 - tokens_by_staleness[0] / tokens, 4) if tokens else 0.0,
         store=without_secrets(context.database.url),
         folder=str(context.folder),

@@ -76,6 +76,8 @@ class EvalResult:
     by_environment: dict[str, float] = field(default_factory=dict)
     """Success by environment of the mixture."""
     seconds: float = 0.0
+    version: int | None = None
+    """Id of the version that was evaluated in a run; None for a stand-alone evaluation."""
     note: str = ""
     """The reason for which an episode ended before its first turn; empty if none did."""
     limits: dict[str, float] = field(default_factory=dict)

@@ -1,7 +1,13 @@
-"""Why an evaluation in a run failed."""
+"""When a run is evaluated, which of its evaluations is the best, and why one failed."""
 
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
 from turnwise.records import Outcome, Status
-from turnwise.trainer.evaluation.in_run import last_failure
+from turnwise.trainer.config.loading import parse_config
+from turnwise.trainer.evaluation.in_run import Evaluator, last_failure
+from turnwise.trainer.telemetry.events import EvalResult
 
 
 def outcome(status: Status, error: str) -> Outcome:
@@ -16,3 +22,37 @@ def test_the_reason_is_that_of_an_episode_without_a_score() -> None:
     ]
     assert last_failure(played) == "the database is away"
     assert last_failure(played[1:]) == "their workers were lost"
+
+
+def evaluator(settings: dict[str, Any], **results: tuple[float, float]) -> Evaluator:
+    """Return the evaluator of a run with results, each a success and its seconds; ``_`` in a name is a space."""
+    config = parse_config({"name": "r", "environments": [{"id": "turnwise/TextSite-v0"}], **settings})
+    one = Evaluator(SimpleNamespace(config=config, store=None), None)  # type: ignore[arg-type]
+    for name, (success, seconds) in results.items():
+        called = name.replace("_", " ")
+        one.results[called] = EvalResult(called, "r", 10, 0, 0, success, 0.0, 1.0, 0.0, 1.0, seconds=seconds)
+    return one
+
+
+def test_by_default_evaluations_come_with_checkpoints_and_take_a_twentieth_of_the_training() -> None:
+    begun = evaluator({}, untrained=(0.1, 99.0), warmup=(0.2, 2.0))
+    assert [begun.is_due(update, 40.0) for update in (24, 25, 26, 50)] == [False, True, False, True]
+    assert not begun.is_due(25, 39.0)
+    later = evaluator({}, warmup=(0.2, 2.0), update_25=(0.3, 3.0))
+    assert not later.is_due(50, 119.0)
+    assert later.is_due(50, 120.0)
+    assert not evaluator({}).is_due(25, 1e6), "without held-out tasks there is nothing to evaluate"
+
+
+@pytest.mark.parametrize(("interval", "due"), [(0, []), (3, [3, 6])])
+def test_a_given_interval_is_kept_at_any_cost(interval: int, due: list[int]) -> None:
+    one = evaluator({"evaluation": {"interval": interval}}, warmup=(0.2, 900.0))
+    assert [update for update in range(1, 8) if one.is_due(update, 1.0)] == due
+
+
+def test_the_best_evaluation_is_the_first_of_the_highest_success() -> None:
+    one = evaluator({}, warmup=(float("nan"), 1.0), update_25=(0.5, 1.0), update_50=(0.5, 1.0), update_75=(0.7, 1.0))
+    assert [name for name in one.results if one.is_best(name)] == ["update 75"]
+    del one.results["update 75"]
+    assert not one.is_best("update 50")
+    assert not one.is_best("update 75")

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from turnwise.agents.model_folder import tokenizer_files
 from turnwise.agents.tiny_model import new_model
+from turnwise.store import queries
 from turnwise.tests.agents.players import Stage, on_stage
 from turnwise.tests.trainer.playing import run_context
 from turnwise.trainer.algorithms.random_streams import Streams
@@ -47,3 +48,30 @@ def test_the_first_checkpoint_is_kept_for_re_training_and_as_the_reference_polic
         return sorted(one.name for one in (context.folder / "checkpoints").iterdir())
 
     assert on_stage(tmp_path, scenario) == kept
+
+
+def test_the_best_checkpoint_by_held_out_success_is_kept_and_named(tmp_path: Path) -> None:
+    model = new_model(tmp_path / "model", ["a", "b"], hidden=16, heads=2)
+    config = parse_config({"name": "r", "environments": [{"id": "e"}], **ONE})
+
+    async def scenario(stage: Stage) -> tuple[list[str], queries.BestCheckpoint | None]:
+        store = await stage.begin()
+        context = run_context(stage, config, Streams(0))
+        learner = Learner(model, config.learner, config.loss, config.proximal, 1.0)
+        (context.folder / "tokenizer").mkdir(parents=True)
+        for file in tokenizer_files(model):
+            (context.folder / "tokenizer" / file.name).write_bytes(file.read_bytes())
+        manager = CheckpointManager(context, learner, await store.uid(), model, dict)
+        for update, success in enumerate((0.1, 0.9, 0.9, None)):
+            version = await store.add_version(update, None)
+            await store.add_metrics(f"evaluation update {update}", update, {"success": success, "version": version})
+            await manager.save(version)
+        return sorted(one.name for one in (context.folder / "checkpoints").iterdir()), await store.read(
+            queries.best_checkpoint
+        )
+
+    kept, best = on_stage(tmp_path, scenario)
+    assert kept == ["1", "3"]
+    assert best is not None
+    assert (best.evaluation, best.success, best.update, best.version) == ("update 1", 0.9, 1, 1)
+    assert Path(best.path).name == "1"
