@@ -2,9 +2,10 @@
 
 import os
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from shlex import quote
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -28,9 +29,19 @@ from ..terminal.output import GUTTER, console, format_value, print_fields, print
 from ..terminal.sanitize import indented, one_line, sanitize
 from .envs import EnvOptions, choose_sandboxes, play_episode, read_options
 
+if TYPE_CHECKING:
+    from ...trainer.config.sections import EnvironmentConfig
+
 POLICIES = "random, oracle, human, a model or checkpoint (folder or hub id), or a server URL."
 MAX_REASON_CHARS = 300
 """Maximum length of a printed failure reason, in characters."""
+
+
+DEFAULT_TASKS = 100
+
+
+class NoEnvironment(TurnwiseError):
+    """No environment, or two lists of them, were given."""
 
 
 class InvalidPolicy(TurnwiseError):
@@ -38,9 +49,18 @@ class InvalidPolicy(TurnwiseError):
 
 
 def evaluate(
-    env: Annotated[str, typer.Option("--env", metavar="ID", help="The environment.")],
+    config: Annotated[
+        Path | None, typer.Argument(metavar="[CONFIG.toml]", help="A configuration whose environments are played.")
+    ] = None,
+    env: Annotated[list[str] | None, typer.Option("--env", metavar="ID", help="An environment; repeatable.")] = None,
     policy: Annotated[str, typer.Option("--policy", help=POLICIES)] = "random",
-    tasks: Annotated[int, typer.Option("--tasks", min=1, help="Number of tasks.")] = 100,
+    name: Annotated[str, typer.Option("--name", help="Name of the run of the evaluation.")] = "",
+    tasks: Annotated[
+        int | None,
+        typer.Option(
+            "--tasks", min=1, help="Number of tasks over all environments. Default: `evaluation.tasks`, otherwise 100."
+        ),
+    ] = None,
     split: Annotated[Split, typer.Option("--split", help="Split of the tasks.")] = "test",
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the tasks and of the policy.")] = 0,
     turns: Annotated[
@@ -56,22 +76,25 @@ def evaluate(
 ) -> None:
     """Play tasks with a policy, store the episodes, and print the success rate with its confidence interval."""
     options = read_options(option)
+    environments, tasks = _chosen(config, env, tasks)
     if policy == "human":
         if as_json:
             raise InvalidPolicy("`--policy human` reads the terminal and prints no JSON; remove `--json`")
-        from ...trainer.evaluation.tasks import tasks_of
+        from ...trainer.evaluation.tasks import environments_of, tasks_of
 
         choose_sandboxes(sandbox)
-        chosen = tasks_of(env, tasks, split=split, seed=seed, options=options)
+        if not env or len(env) > 1:
+            raise InvalidPolicy("`--policy human` plays one environment: give one `--env`")
+        chosen = tasks_of(environments_of(env, options), tasks, split=split, seed=seed)
         for number, task in enumerate(chosen, 1):
             console().print(f"task {number} of {len(chosen)}")
-            play_episode(env, seed=task.seed, split=split, options=options)
+            play_episode(env[0], seed=task.seed, split=split, options=options)
         return
     from ...trainer.evaluation.tasks import evaluate as run
 
     result = run(
         policy,
-        env,
+        environments,
         tasks=tasks,
         split=split,
         seed=seed,
@@ -81,13 +104,16 @@ def evaluate(
         temperature=temperature,
         sandboxes=read_options(sandbox, "--sandbox"),
         api_key_env=api_key_env,
+        name=name,
     )
     if as_json:
         print_json(result.json(), indent=None)
     elif result.tasks:
         print_fields(result_fields(result.json()))
     if (listed := result.tasks + result.failed) < tasks:
-        _print_error(f"{env} lists {listed} tasks of `{split}`: each was played once, not the {tasks} of `--tasks`")
+        names = ", ".join(one if isinstance(one, str) else one.id for one in environments)
+        verb = "lists" if len(environments) == 1 else "list"
+        _print_error(f"{names} {verb} {listed} tasks of `{split}`: each was played once, not the {tasks} of `--tasks`")
         tasks = listed
     if not result.tasks:
         _print_error(
@@ -102,6 +128,24 @@ def evaluate(
     if result.failed_by_policy:
         own = _failure_summary(store, result.run, _without_traceback, counted=True)
         _print_error(f"{result.failed_by_policy} of {tasks} episodes count as failures of the policy: {own}")
+
+
+def _chosen(
+    config: Path | None, env: list[str] | None, tasks: int | None
+) -> tuple[Sequence["str | EnvironmentConfig"], int]:
+    """Return the environments to play, and the number of tasks.
+
+    Raises:
+        NoEnvironment: neither a configuration nor an environment is given, or both.
+    """
+    if (config is None) == (not env):
+        raise NoEnvironment("give one or several `--env ID`, or one `CONFIG.toml` with `[[environments]]`")
+    if config is None:
+        return env or [], tasks or DEFAULT_TASKS
+    from ...trainer.config.loading import load_config
+
+    read = load_config(config)
+    return read.environments, tasks or read.evaluation.tasks or DEFAULT_TASKS
 
 
 def _print_error(text: str) -> None:

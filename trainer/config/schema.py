@@ -27,6 +27,9 @@ from .sections import (
     SftWarmupConfig,
 )
 
+NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
+"""The characters of a run's name."""
+NAME_MAX_CHARS = 80
 DEFAULT_MAX_STEPS = 100
 """The length of a run without a limit."""
 
@@ -75,7 +78,7 @@ class RunConfig(AlgorithmConfig):
 
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False)
 
-    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=80)
+    name: str = Field(pattern=NAME, max_length=NAME_MAX_CHARS)
     """The run's identity: the same name resumes an unfinished run."""
     preset: str | None = None
     """A bundle of keys from ``trainer/algorithms/presets``; the file's own keys take precedence."""

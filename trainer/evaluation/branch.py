@@ -83,7 +83,7 @@ def branch(
             f"choose `--turns {at + 1}` or more"
         )
     environment = EnvironmentConfig(id=task.env_id, options=dict(task.options))
-    with session(database, Command.BRANCH, chosen, environment, max_turns, temperature, sandboxes) as opened:
+    with session(database, Command.BRANCH, chosen, [environment], max_turns, temperature, sandboxes) as opened:
         asyncio.run(start.check())
         run, prefix = opened.run, stored.group.prompt_prefix
         group = Group(f"{run}:0", run, task, opened.horizon, episodes, Purpose.EVAL, prefix)

@@ -6,7 +6,7 @@ A checkpoint is evaluated with the settings of its run, so that ``turnwise eval`
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from random import Random
@@ -45,7 +45,7 @@ CACHED_CONTEXTS = 2
 def session_config(
     run: str,
     policy: str,
-    environment: EnvironmentConfig,
+    environments: Sequence[EnvironmentConfig],
     max_turns: int | None = None,
     temperature: float | None = None,
     sandboxes: Mapping[str, Any] | None = None,
@@ -85,7 +85,7 @@ def session_config(
     limits = asdict(horizon) | ({} if max_turns is None else {"max_turns": max_turns})
     return RunConfig(
         name=run,
-        environments=[environment],
+        environments=list(environments),
         rollout=rollout if temperature is None else rollout.model_copy(update={"temperature": temperature}),
         engine=engine,
         sandboxes=sandbox_settings(trained_sandboxes, sandboxes or {}),

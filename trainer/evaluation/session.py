@@ -12,7 +12,7 @@ import json
 import logging
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -26,15 +26,18 @@ from ...agents.rollout.group_runner import GroupRunner
 from ...agents.rollout.progress import Start
 from ...envs.sandboxes import any_sandboxed, lease_in_process
 from ...envs.tasks import env_key_of
+from ...errors import TurnwiseError
 from ...logs import log_errors
 from ...process.start import restore
 from ...records import Group, Horizon, Outcome
+from ...store import queries
 from ...store.database import Database
+from ...store.errors import NotFound
 from ...store.run_lock import hold_evaluation
 from ...store.run_store import RunStore, finish_if_running
 from ...store.writing.client import StoreClient
 from ...store.writing.commit_queue import CommitQueue
-from ..config.schema import RunConfig
+from ..config.schema import NAME, NAME_MAX_CHARS, RunConfig
 from ..config.sections import EnvironmentConfig
 from ..preflight.check import check
 from ..preflight.refusal import Command, Stage, Subject, refuse
@@ -56,6 +59,10 @@ ERROR_MAX_CHARS = 4000
 T = TypeVar("T")
 
 
+class NameTaken(TurnwiseError):
+    """The name of a session's run cannot be used."""
+
+
 @dataclass(frozen=True, slots=True)
 class Players:
     """The open players of a session, and their path into the store."""
@@ -74,7 +81,7 @@ class Players:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A run of its own that plays one environment with one policy."""
+    """A run of its own that plays environments with one policy."""
 
     database: Database
     command: Command
@@ -124,10 +131,11 @@ def session(
     database: Database,
     command: Command,
     policy: Policy,
-    environment: EnvironmentConfig,
+    environments: Sequence[EnvironmentConfig],
     max_turns: int | None,
     temperature: float | None,
     sandboxes: Mapping[str, Any] | None = None,
+    name: str = "",
 ) -> Iterator[Session]:
     """Begin a session that nothing refuses; a signal stops it.
 
@@ -135,13 +143,15 @@ def session(
         max_turns: overrides the limit on turns of the checkpoint's run.
         temperature: overrides its temperature.
         sandboxes: overrides its settings of sandboxes by key.
+        name: of the session's run; empty to derive one from the policy and the time.
 
     Raises:
-        Refused: the policy cannot play the environment here.
+        Refused: the policy cannot play an environment here.
+        NameTaken: the store has a run of this name.
         TurnwiseError: as ``session_config``.
     """
-    run = _run_name(command, policy)
-    config = session_config(run, policy.name, environment, max_turns, temperature, sandboxes)
+    run = _new_name(database, name) if name else _run_name(command, policy)
+    config = session_config(run, policy.name, environments, max_turns, temperature, sandboxes)
     lease_in_process(config.sandboxes)
     SHUTDOWN.hint = "stopping the episodes (a second signal ends them at once)"
     SHUTDOWN.record = partial(finish_if_running, database, run)
@@ -204,6 +214,20 @@ async def _players_of_model(session: Session) -> AsyncIterator[Players]:
     finally:
         async with asyncio.timeout(FAILED_CLOSE_TIMEOUT_S if SHUTDOWN.failure else None):
             await cluster.close()
+
+
+def _new_name(database: Database, name: str) -> str:
+    """Return a name that no run has.
+
+    Raises:
+        NameTaken: the store has a run of this name, or the name has other characters than that of a run.
+    """
+    if not re.fullmatch(NAME, name) or len(name) > NAME_MAX_CHARS:
+        raise NameTaken(f"`--name {name}`: at most {NAME_MAX_CHARS} letters, digits and `._-`, a letter or digit first")
+    with database.read() as conn, suppress(NotFound):
+        queries.find_run(conn, name)
+        raise NameTaken(f"`--name {name}`: the store has a run of this name; choose another one")
+    return name
 
 
 def _run_name(command: Command, policy: Policy) -> str:

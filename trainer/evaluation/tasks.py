@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from time import monotonic
 from typing import Any
 
@@ -22,7 +22,7 @@ from .session import session
 @SHUTDOWN.receiving()
 def evaluate(
     policy: str,
-    env_id: str,
+    env: str | Sequence[str | EnvironmentConfig],
     *,
     tasks: int,
     split: str = "test",
@@ -33,8 +33,11 @@ def evaluate(
     temperature: float | None = None,
     sandboxes: Mapping[str, Any] | None = None,
     api_key_env: str = "",
+    name: str = "",
 ) -> EvalResult:
     """Play ``tasks`` tasks once each and store them: of an environment that enumerates its tasks, the first ones.
+
+    The tasks are distributed evenly over several environments; the result has the success of each.
 
     A checkpoint plays the longest horizon of its run, at the run's temperature, with its timeouts and the settings of
     its sandboxes.
@@ -42,10 +45,13 @@ def evaluate(
     Args:
         policy: ``random``, ``oracle``, the folder of a Hugging Face model or checkpoint, a hub id, or the URL of an
             OpenAI-compatible server (``http://host:port/v1``; with ``#model`` the model's name).
+        env: the id of the environment, or several ids or environments with options.
+        options: options of the environments that are given by id.
         turns: replaces the turns of the horizon.
         temperature: replaces the temperature.
         sandboxes: replaces settings of the sandboxes by key.
         api_key_env: name of the environment variable with the key of a server.
+        name: of the evaluation's run, which no other run has; empty to derive one from the policy and the time.
         seed: two seeds give evaluations that share no task, unless the environment enumerates its tasks; 0 gives the
             tasks that a training run is evaluated on.
 
@@ -61,19 +67,26 @@ def evaluate(
     first_task(seed)
     database = open_database(store_url, create=True)
     chosen = Policy.named(policy, seed, api_key_env, "random, oracle, human")
-    environment = EnvironmentConfig(id=env_id, options=dict(options or {}))
-    with session(database, Command.EVAL, chosen, environment, turns, temperature, sandboxes) as opened:
-        problems = tasks_of(env_id, tasks, split=split, seed=seed, options=options)
+    environments = environments_of(env, options)
+    with session(database, Command.EVAL, chosen, environments, turns, temperature, sandboxes, name) as opened:
+        problems = tasks_of(environments, tasks, split=split, seed=seed)
         played = opened.play(lambda players: play_tasks(players.store, "eval", problems, opened.horizon, players.play))
-    return summarize(chosen.shown, opened.run, [environment], played, len(problems), monotonic() - began)
+    return summarize(chosen.shown, opened.run, environments, played, len(problems), monotonic() - began)
 
 
-def tasks_of(env_id: str, count: int, *, split: str, seed: int, options: Mapping[str, Any] | None = None) -> list[Task]:
-    """Return the tasks that an evaluation plays; fewer than ``count`` if the environment lists fewer.
+def environments_of(
+    env: str | Sequence[str | EnvironmentConfig], options: Mapping[str, Any] | None = None
+) -> list[EnvironmentConfig]:
+    """Return environments given by id, with ``options``, or as they are."""
+    given = [env] if isinstance(env, str) else env
+    return [EnvironmentConfig(id=one, options=dict(options or {})) if isinstance(one, str) else one for one in given]
+
+
+def tasks_of(environments: Sequence[EnvironmentConfig], count: int, *, split: str, seed: int) -> list[Task]:
+    """Return the tasks that an evaluation plays; fewer than ``count`` if the environments list fewer.
 
     Raises:
-        TurnwiseError: the seed is too large, or the environment cannot list its tasks.
+        TurnwiseError: the seed is too large, or an environment cannot list its tasks.
     """
-    environment = EnvironmentConfig(id=env_id, options=dict(options or {}))
-    seeds = enumerated_seeds(env_id, environment.options, split)
-    return held_out([environment], count, split, first_task(seed), [seeds])
+    seeds = [enumerated_seeds(one.id, one.options, split) for one in environments]
+    return held_out(environments, count, split, first_task(seed), seeds)

@@ -19,6 +19,8 @@ from turnwise.tests.console.worlds import BROKEN
 
 from ..conftest import ENV, Turnwise
 
+ROOT = Path(__file__).resolve().parents[3]
+
 pytestmark = pytest.mark.slow
 
 
@@ -230,3 +232,21 @@ def test_a_killed_evaluation_is_interrupted(turnwise: Turnwise, store: str) -> N
         playing.communicate(timeout=10)
     runs = json.loads(turnwise("runs", "list", "--json", "--store", store).out)
     assert [(run["status"], run["driver"]) for run in runs] == [("interrupted", "gone")]
+
+
+def test_a_named_evaluation_plays_several_environments_and_reports_each(turnwise: Turnwise, store: str) -> None:
+    played = ("--policy", "oracle", "--tasks", "6", "--name", "two", "--json", "--store", store)
+    result = json.loads(turnwise("eval", "--env", ENV, "--env", "turnwise/GuessNumber-v0", *played).out)
+    assert (result["run"], result["tasks"], result["success"]) == ("two", 6, 1.0)
+    assert result["by_environment"] == {ENV: 1.0, "turnwise/GuessNumber-v0": 1.0}
+    again = turnwise("eval", "--env", ENV, *played)
+    assert again.code == 2
+    assert "`--name two`: the store has a run of this name; choose another one" in again.err
+
+
+def test_an_evaluation_plays_the_mixture_of_a_configuration(turnwise: Turnwise, store: str) -> None:
+    example = str(ROOT / "examples" / "quickstart.toml")
+    ended = turnwise("eval", example, "--policy", "oracle", "--tasks", "6", "--json", "--store", store)
+    assert json.loads(ended.out)["by_environment"] == {"find": 1.0, "login": 1.0, "open": 1.0}
+    for arguments in ((), (example, "--env", ENV)):
+        assert "give one or several `--env ID`, or one `CONFIG.toml`" in turnwise("eval", *arguments).err

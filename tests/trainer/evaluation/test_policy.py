@@ -26,7 +26,7 @@ from turnwise.trainer.planning.model_source import shape_in
 
 def of(policy: str, *overrides: Any) -> RunConfig:
     """Return the configuration of a session with a policy."""
-    return session_config("s", policy, EnvironmentConfig(id="turnwise/TextSite-v0"), *overrides)
+    return session_config("s", policy, [EnvironmentConfig(id="turnwise/TextSite-v0")], *overrides)
 
 
 def test_a_checkpoint_is_evaluated_with_the_settings_of_its_run(
