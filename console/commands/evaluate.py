@@ -50,7 +50,7 @@ class InvalidPolicy(TurnwiseError):
 
 def evaluate(
     config: Annotated[
-        Path | None, typer.Argument(metavar="[CONFIG.toml]", help="A configuration whose environments are played.")
+        Path | None, typer.Argument(metavar="CONFIG.toml", help="A configuration whose environments are played.")
     ] = None,
     env: Annotated[list[str] | None, typer.Option("--env", metavar="ID", help="An environment; repeatable.")] = None,
     policy: Annotated[str, typer.Option("--policy", help=POLICIES)] = "random",
