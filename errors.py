@@ -16,7 +16,8 @@ Each part defines its errors in its own ``errors`` module; they form one tree::
 """
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 
 class TurnwiseError(Exception):
@@ -27,3 +28,37 @@ def suggestion(word: str, known: Sequence[str]) -> str:
     """Return the end of a message: `` (did you mean X?)``, or the list of known words if none is similar."""
     close = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
     return f" (did you mean {close[0]!r}?)" if close else f" (known: {', '.join(sorted(known)) or 'none'})"
+
+
+_REASONS = {
+    "bool": "must be true or false",
+    "dict": "must be a table",
+    "extra_forbidden": "unknown key",
+    "finite_number": "must be a finite number",
+    "float": "must be a number",
+    "greater_than": "must be greater than {gt}",
+    "greater_than_equal": "must be at least {ge}",
+    "int": "must be an integer",
+    "less_than": "must be less than {lt}",
+    "less_than_equal": "must be at most {le}",
+    "list": "must be a list",
+    "literal_error": "must be one of {expected}",
+    "missing": "is missing",
+    "mapping": "must be a table",
+    "model": "must be a table",
+    "model_attributes": "must be a table",
+    "string": "must be a text",
+    "tuple": "must be a list",
+}
+"""Reasons by the type of pydantic's error, or by the part of it before the last underscore."""
+
+
+def reason(item: Mapping[str, Any]) -> str:
+    """Return why a value is not valid, from one of the ``errors()`` of pydantic's ``ValidationError``."""
+    kind = str(item["type"])
+    if kind == "int_from_float":
+        kind = "int"
+    text = _REASONS.get(kind) or _REASONS.get(kind.rpartition("_")[0])
+    if text is None:
+        return str(item["msg"]).removeprefix("Value error, ").replace("Input should be", "must be")
+    return text.format(**item.get("ctx", {}))

@@ -14,7 +14,7 @@ from typing import Any, TypeVar, get_type_hints
 
 from pydantic import ValidationError
 
-from ..errors import TurnwiseError
+from ..errors import TurnwiseError, reason
 from ..sandbox.backends.protocol import Prerequisite
 from ..sandbox.backends.registry import AUTO, PREFERRED, backend_class
 from ..sandbox.cluster.client import ClusterProvider
@@ -124,7 +124,7 @@ def sandbox_settings(*values: Mapping[str, Any]) -> SandboxSettings:
         key = ".".join(map(str, first["loc"]))
         known = ", ".join([*SandboxSettings.model_fields, "options.NAME"])
         unknown = first["type"] == "extra_forbidden"
-        why = "there is no such setting" if unknown else first["msg"]
+        why = "there is no such setting" if unknown else reason(first)
         raise TurnwiseError(f"sandbox setting `{key}`: {why}; the settings are {known}") from None
 
 

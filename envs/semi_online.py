@@ -26,6 +26,7 @@ from typing import Literal, Self, TypeAlias, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
+from ..errors import reason
 from ..user_files import UnreadableFile, open_regular_file, read_regular_text
 from .episode import EpisodeEnv, Turn
 from .errors import EnvironmentFailed
@@ -97,7 +98,7 @@ def _read(path: Path, modified_ns: int, size: int) -> Sequence[Expert]:
             first = error.errors(include_url=False, include_input=False)[0]
             where = ".".join(map(str, first["loc"]))
             raise EnvironmentFailed(
-                f"line {number} of `{path}` is not an episode of an expert: {where or 'the line'}: {first['msg']}"
+                f"line {number} of `{path}` is not an episode of an expert: {where or 'the line'}: {reason(first)}"
             ) from error
     if not found:
         raise EnvironmentFailed(f"`{path}` holds no episode of an expert")

@@ -1,12 +1,13 @@
 """``turnwise runs score``: another reward of the stored trajectories of a run, next to the old one."""
 
 import re
+from collections.abc import Mapping
 from inspect import isclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ...errors import TurnwiseError
+from ...errors import TurnwiseError, reason, suggestion
 from ..options import DEFAULT_STORE, Json, Store, open_store
 from ..terminal.output import console, print_fields, print_json
 from ..terminal.sanitize import one_line
@@ -91,7 +92,19 @@ def build_reward(name: str, reward: str, options: dict[str, Any]) -> "RewardShap
             choice = {"name": "checker", "function": reward, **options}
         return RewardShaper.build(choice)
     except ValidationError as error:
-        lines = [f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in error.errors()]
+        lines = [_wrong_option(item, str(choice["name"])) for item in error.errors()]
         raise InvalidReward(f"--reward {reward}: {'; '.join(lines)}") from error
     except ValueError as error:
         raise InvalidReward(f"--reward {reward}: {error}") from error
+
+
+def _wrong_option(item: Mapping[str, Any], name: str) -> str:
+    """Return the option that an error of the validation names, and why it is wrong."""
+    from ...trainer.algorithms.registry import component_class
+    from ...trainer.algorithms.rewards.base import RewardShaper
+
+    path = ".".join(map(str, item["loc"]))
+    why = reason(item)
+    if item["type"] == "extra_forbidden":
+        why += suggestion(path, list(component_class(RewardShaper, name).model_fields))
+    return f"`--option {path}`: {why}" if path else why

@@ -19,6 +19,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from ...errors import reason
 from ...sandbox import Entry, Kind, SandboxSpec, Tree
 from ...sandbox.sandbox import WORKSPACE
 from ...user_files import UnreadableFile, read_toml
@@ -132,7 +133,7 @@ def load(folder: Path) -> tuple[CodeTask, str]:
     try:
         spec = SandboxSpec(image=manifest.image, **limits.model_dump(exclude={"command_seconds", "case_seconds"}))
     except ValidationError as error:
-        raise BadTask(f"{folder / MANIFEST}: limits: {error.errors()[0]['msg']}") from None
+        raise BadTask(f"{folder / MANIFEST}: limits: {reason(error.errors()[0])}") from None
     cases = tuple(_case(folder, number, table) for number, table in enumerate(manifest.case))
     try:
         task = CodeTask(
@@ -323,4 +324,4 @@ def _validation_message(each: Any) -> str:
         return (
             f"{where}: {each['input']!r} is empty or has white space inside" if where == "image" else f"{where}: empty"
         )
-    return f"{where}: {each['msg']}"
+    return f"{where}: {reason(each)}"

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from pydantic import BaseModel, ValidationError
 
-from ...errors import suggestion
+from ...errors import reason, suggestion
 from ..errors import NoEngine, SandboxError
 from .protocol import Backend, BackendClass, Prerequisite, UnknownBackend
 
@@ -115,4 +115,4 @@ def _parse_options(name: str, options: dict[str, Any]) -> BaseModel:
         first = error.errors()[0]
         key = ".".join(map(str, first["loc"]))
         known = suggestion(key, list(kind.model_fields)) if first["type"] == "extra_forbidden" else ""
-        raise UnknownBackend(f"option `{key}` of the sandbox backend `{name}`: {first['msg']}{known}") from None
+        raise UnknownBackend(f"option `{key}` of the sandbox backend `{name}`: {reason(first)}{known}") from None

@@ -5,6 +5,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+from ...errors import reason
 from ..errors import StoreError
 
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
@@ -73,4 +74,4 @@ def read_policy(**values: object) -> RetentionPolicy:
     except ValidationError as error:
         first = error.errors()[0]
         option = str(first["loc"][0]).replace("_", "-")
-        raise BadPolicy(f"`--{option}` {first['input']}: {first['msg']}") from None
+        raise BadPolicy(f"`--{option}` {first['input']}: {reason(first)}") from None

@@ -5,7 +5,7 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from ...errors import TurnwiseError, suggestion
+from ...errors import TurnwiseError, reason, suggestion
 from ..algorithms.component import NAME_ERROR, Component
 from ..algorithms.registry import UnknownComponent, component_class
 
@@ -38,12 +38,11 @@ def explain(error: ValidationError, model: type[BaseModel], raw: Mapping[str, An
         elif item["type"] == "list_type" and isinstance(item["input"], dict):
             lines.append(f"`{path}`: expected a list of tables, which has double brackets: [[{path}]]")
         else:
-            lines.append(f"{f'`{path}`: ' if path else ''}{_message(item['msg'], item['input'])}")
+            lines.append(f"{f'`{path}`: ' if path else ''}{_message(reason(item), item['input'])}")
     return "; ".join(lines)
 
 
-def _message(message: str, value: Any) -> str:
-    text = message.removeprefix("Value error, ")
+def _message(text: str, value: Any) -> str:
     return text if isinstance(value, Mapping) else f"{text}, got {value!r}"[:300]
 
 

@@ -23,7 +23,7 @@ from ...agents.rollout.player import Player
 from ...agents.rollout.timeouts import Timeouts
 from ...envs.runner.env_thread import EnvThread
 from ...envs.sandboxes import sandbox_settings
-from ...errors import TurnwiseError
+from ...errors import TurnwiseError, reason
 from ...masking import without_secrets
 from ...process.start import absolute
 from ...records import Group, Horizon, Source, Trajectory
@@ -102,7 +102,7 @@ def _engine_of(trained: Mapping[str, Any], policy: str) -> EngineConfig:
     try:
         return EngineConfig.model_validate(trained["engine"])
     except ValidationError as error:
-        keys = ", ".join(f"`engine.{'.'.join(map(str, one['loc']))}`: {one['msg']}" for one in error.errors())
+        keys = ", ".join(f"`engine.{'.'.join(map(str, one['loc']))}`: {reason(one)}" for one in error.errors())
         raise TurnwiseError(
             f"the run of `{policy}` has settings that do not exist in this version ({keys}); evaluate it with the "
             "version that trained it, or a copy of the folder without `training/`"

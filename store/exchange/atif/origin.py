@@ -9,6 +9,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, JsonValue, ValidationError
 
+from ....errors import reason
 from ....records import Group, Horizon, Limit, Purpose, Source, Status, Step, Task, Trajectory
 from ...errors import ExchangeError
 
@@ -126,7 +127,7 @@ def _parsed(kind: type[M], extra: Mapping[str, Any] | None) -> M | None:
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, ("extra", KEY, *first["loc"])))
-        raise ExchangeError(f"`{place}`: {first['msg']}") from error
+        raise ExchangeError(f"`{place}`: {reason(first)}") from error
 
 
 def _plain(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from uuid import UUID, uuid5
 import numpy as np
 from pydantic import ValidationError
 
+from ....errors import reason
 from ....records import NO_VERSION, Message, Purpose, Role, Source, Status, Step
 from ....user_files import UnreadableFile, open_regular_file, read_regular_file, read_regular_text
 from ...content.blobs import digest
@@ -56,7 +57,7 @@ def read_atif(path: Path, task: TaskOrigin | None) -> Iterator[Episode]:
             except ValidationError as error:
                 first = error.errors()[0]
                 where = ".".join(map(str, first["loc"])) or "the document"
-                raise ExchangeError(f"`{place}` is not ATIF: `{where}`: {first['msg']}") from error
+                raise ExchangeError(f"`{place}` is not ATIF: `{where}`: {reason(first)}") from error
             except ExchangeError as error:
                 raise ExchangeError(f"`{place}`: {error}") from error
 

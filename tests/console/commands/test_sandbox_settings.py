@@ -25,8 +25,8 @@ def test_sandbox_settings_of_a_command_are_checked(turnwise: Turnwise, command: 
 def test_a_wrong_backend_and_a_wrong_option_are_reported_in_words(turnwise: Turnwise) -> None:
     for values, reason in (
         (("backend=dokcer",), "sandbox settings: no sandbox backend is called `dokcer` (did you mean 'docker'?)"),
-        (("backend=docker", "options.runtim=runsc"), "option `runtim` of the sandbox backend `docker`: Extra inputs"),
-        (("options=3",), "sandbox setting `options`: Input should be a valid dictionary"),
+        (("backend=docker", "options.runtim=runsc"), "option `runtim` of the sandbox backend `docker`: unknown key"),
+        (("options=3",), "sandbox setting `options`: must be a table"),
     ):
         wrong = turnwise("envs", "check", ENV, *(part for value in values for part in ("--sandbox", value)))
         assert wrong.code != 0

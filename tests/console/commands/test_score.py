@@ -81,7 +81,11 @@ def test_the_printed_report_is_inert(turnwise: Turnwise, closed: str) -> None:
         (("demo", "--rewards", "x", "--reward", "turn_penalt"), "'turn_penalt' (did you mean 'turn_penalty'?)"),
         (
             ("demo", "--rewards", "x", "--reward", "turn_penalty", "--option", "per_turn=-1"),
-            "per_turn: Input should be",
+            "`--option per_turn`: must be at least 0",
+        ),
+        (
+            ("demo", "--rewards", "x", "--reward", "turn_penalty", "--option", "perturn=1"),
+            "`--option perturn`: unknown key (did you mean 'per_turn'?)",
         ),
         (("demo", "--rewards", "x", "--reward", "absent_pkg:f"), "`absent_pkg:f` cannot be imported"),
         (("demo", "--rewards", "x y", "--reward", "turn_penalty"), "--rewards x y: use up to 80 letters"),

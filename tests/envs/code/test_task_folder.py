@@ -29,7 +29,7 @@ CASE = "instruction = 'x'\n[[case]]\n"
 @pytest.mark.parametrize(
     ("toml", "message"),
     [
-        ("", "instruction: Field required"),
+        ("", "instruction: is missing"),
         ("instruction = ' '", "instruction: empty"),
         ("instruction = 'x'\nanswer = 3", "answer: unknown key"),
         ("instruction = 'x'\nimage = ''", "image: '' is empty or has white space inside"),
