@@ -8,11 +8,12 @@ Exit codes:
 """
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import wraps
 from typing import Annotated, Any
 
 import typer
+from typer.exceptions import TyperException
 
 from .. import __version__
 from ..logs import set_level
@@ -36,14 +37,15 @@ from .commands import (
     train,
     trajectories,
 )
-from .failure import report
+from .failure import report, report_usage
 from .terminal.streams import flush_stdout
+from .usage import leaves, name_values, use_own_words
 
 app = typer.Typer(
     name="turnwise",
     help="Train language-model agents by reinforcement learning in real multi-turn environments.",
     no_args_is_help=True,
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
@@ -66,6 +68,7 @@ app.add_typer(envs.app, name="envs")
 app.add_typer(model.app, name="model")
 app.add_typer(sandbox.app, name="sandbox")
 app.add_typer(db.app, name="db")
+use_own_words(app)
 
 
 def _version(requested: bool) -> None:
@@ -81,15 +84,6 @@ def root(
     ] = False,
 ) -> None:
     """Train language-model agents by reinforcement learning in real multi-turn environments."""
-
-
-def _leaves(command: Any) -> Iterator[Any]:
-    """Yield the commands that are not groups of commands."""
-    if isinstance(command, typer.core.TyperGroup):
-        for one in command.commands.values():
-            yield from _leaves(one)
-    else:
-        yield command
 
 
 def _claiming(run: Callable[..., Any] | None) -> Callable[..., Any]:
@@ -108,12 +102,15 @@ def main() -> None:
     """Run the command line. An exception becomes one line on stderr."""
     set_level("info")
     command = typer.main.get_command(app)
-    for leaf in _leaves(command):
+    for _, leaf in leaves(command):
         leaf.callback = _claiming(leaf.callback)
+        name_values(leaf)
     try:
         try:
-            command()
+            sys.exit(command(prog_name="turnwise", standalone_mode=False))
         finally:
             flush_stdout()
+    except TyperException as error:
+        sys.exit(report_usage(error, command))
     except Exception as error:  # noqa: BLE001 - every error of a command is reported
         sys.exit(report(error))

@@ -4,11 +4,13 @@ import contextlib
 import errno
 import tempfile
 import traceback
+from typing import Any
 
 from ..errors import TurnwiseError
 from ..process.output import LOST, stderr
 from .terminal.sanitize import indented, one_line
 from .terminal.streams import discard_stdout
+from .usage import explain
 
 NEGATIVE, REFUSED, UNEXPECTED = 1, 2, 3
 """Exit codes: the result is negative, or nobody reads it; a ``TurnwiseError``, a file or a stream; any other error."""
@@ -48,6 +50,13 @@ def report(error: Exception) -> int:
     return _printed(f"unexpected error: {text}{_kept(error)}", UNEXPECTED)
 
 
+def report_usage(error: Any, command: Any) -> int:
+    """Print why the arguments fit no command, and return the exit code. A group without a command prints its help."""
+    if type(error).__name__ == "NoArgsIsHelpError":
+        return _printed(error.ctx.get_help(), REFUSED, prefix="")
+    return _printed(explain(error, command), REFUSED)
+
+
 def _kept(error: Exception) -> str:
     """Write the traceback to a file that only this user reads; return the end of the message that names it."""
     try:
@@ -60,8 +69,8 @@ def _kept(error: Exception) -> str:
     return f" (its traceback is in `{file.name}`)"
 
 
-def _printed(message: str, code: int) -> int:
+def _printed(message: str, code: int, *, prefix: str = "turnwise: ") -> int:
     with contextlib.suppress(OSError, ValueError):
-        stderr().write(f"turnwise: {message}\n")
+        stderr().write(f"{prefix}{message}\n")
         stderr().flush()
     return code

@@ -9,7 +9,7 @@ from ..terminal.output import Progress, console, print_fields, print_json, print
 from ..terminal.sanitize import one_line
 from ..terminal.tables import print_table
 
-app = typer.Typer(help="The schema, the integrity and the size of a store.", no_args_is_help=True)
+app = typer.Typer(help="Check, upgrade, measure and shrink a store.", no_args_is_help=True)
 
 FINDINGS_MAX = 1000
 """Findings that ``check`` prints; it counts the others."""

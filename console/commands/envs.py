@@ -18,7 +18,7 @@ from ..terminal.tables import print_table
 if TYPE_CHECKING:
     from ...envs.spaces import Png
 
-app = typer.Typer(help="Environments.", no_args_is_help=True)
+app = typer.Typer(help="List, check, play and create environments.", no_args_is_help=True)
 
 EnvId = Annotated[
     str, typer.Argument(metavar="ID", help="Environment id, such as turnwise/TextSite-v0 or my_pkg.envs:Id-v0.")

@@ -10,7 +10,7 @@ from ...process.start import absolute
 from ..options import MAX_COUNT
 from ..terminal.output import echo
 
-app = typer.Typer(help="Initial models, converted models, and merged adapters.", no_args_is_help=True)
+app = typer.Typer(help="Create a tiny model, convert a GGUF file, merge an adapter.", no_args_is_help=True)
 
 
 class InvalidModelOptions(TurnwiseError):

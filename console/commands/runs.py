@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ...store.queries.run_summaries import RunSummary
     from ...trainer.run.retraining.repeat import RepeatedUpdate
 
-app = typer.Typer(help="The runs of a store.", no_args_is_help=True)
+app = typer.Typer(help="List, compare, stop, fork and repeat training runs and evaluations.", no_args_is_help=True)
 
 RunStatus = Literal["running", "interrupted", "finished", "failed", "stopped"]
 RunKind = Literal["train", "eval"]

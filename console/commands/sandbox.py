@@ -15,7 +15,7 @@ from ..terminal.tables import print_table
 if TYPE_CHECKING:
     from ...sandbox.backends.protocol import Backend
 
-app = typer.Typer(help="Sandboxes.", no_args_is_help=True)
+app = typer.Typer(help="List backends and sandboxes, build images, check the isolation.", no_args_is_help=True)
 
 T = TypeVar("T")
 BackendName = Annotated[str, typer.Option("--backend", help="docker, local, or a registered backend.")]

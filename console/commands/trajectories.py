@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from ...store.database import Database
     from ...store.operations import Rewards
 
-app = typer.Typer(help="The episodes of a store.", no_args_is_help=True)
+app = typer.Typer(help="List, show, search, replay, branch, export and import episodes.", no_args_is_help=True)
 
 
 class NoExpert(TurnwiseError):

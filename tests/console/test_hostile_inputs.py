@@ -229,6 +229,6 @@ def _problem(turnwise: Turnwise, line: list[str]) -> str:
         return f"{type(error).__name__}: {str(error)[:200]}"
     if ended.code not in (0, 1, 2) or "Traceback" in ended.err or "sqlalche.me" in ended.err:
         return f"exit code {ended.code}: {ended.err[:400]}"
-    if ended.code == 2 and not ended.err.startswith(("turnwise: ", "Usage: ")):
+    if ended.code == 2 and not ended.err.startswith("turnwise: "):
         return f"no line about the cause: {ended.err[:400]}"
     return "" if ended.code != 1 or ended.err or ended.out else "exit code 1 without a word"

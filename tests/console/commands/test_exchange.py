@@ -125,7 +125,7 @@ def test_a_document_of_another_program_is_encoded_by_the_given_tokenizer(turnwis
 
 
 WRONG = [
-    (["trajectories", "export"], "Missing option '--out'"),
+    (["trajectories", "export"], "`turnwise trajectories export` needs the option `--out`"),
     (
         ["trajectories", "export", "t0", "--run", "demo", "--out", "x"],
         "by their ids, or select them by filters, but not both",
