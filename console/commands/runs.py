@@ -1,5 +1,6 @@
 """``turnwise runs``: list, show, stop, fork and re-train the runs of a store."""
 
+import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -226,6 +227,7 @@ def _training_fields(found: "RunDetails") -> dict[str, Any]:
             f"{one.groups} {one.reason}, mean return {one.mean_return:.2f}" for one in found.filtered
         ),
         "trajectories": _counts({**found.accounting, "failed": _failed(found), CUT_OFF: found.cut_off}),
+        "changed": "\n".join(_change(one) for one in found.driven.run.changes),
         "last update": {name: last[name] for name in LAST_METRICS if last.get(name) is not None},
         "reward parts": {
             one_line(name.removeprefix(REWARD_PART), 40): value
@@ -249,6 +251,16 @@ def _best(found: "RunDetails") -> str:
     if (best := found.best) is None:
         return ""
     return f"version {best.version}, update {best.update}, held-out success {best.success:.2f}: {best.path}"
+
+
+def _change(change: Mapping[str, Any]) -> str:
+    """Return the keys that a resume changed, each with its old and its new value."""
+    keys = [f"{key} from {_value(old)} to {_value(new)}" for key, (old, new) in change["keys"].items()]
+    return f"after update {change['after_update']}: {', '.join(keys)}"
+
+
+def _value(value: object) -> str:
+    return "none" if value is None else json.dumps(value)
 
 
 def _failed(found: "RunDetails") -> str:

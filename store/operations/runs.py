@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import Row, func, insert, select
+from sqlalchemy import Row, false, func, insert, select
 
 from ...records import GroupState
 from ..content.blob_root import count_runs
@@ -34,7 +34,8 @@ def create_run(
     driver: str = "",
 ) -> int:
     """Begin a run, or resume an unfinished one of the same name and ``config_hash``: its ``config`` is replaced and a
-    requested stop is cleared.
+    requested stop is cleared. The keys whose values differ are added to ``changes``, with the update of the newest
+    checkpoint, after which they hold.
 
     Args:
         parent: the run that this one is a fork of, from its ``parent_version``.
@@ -75,8 +76,30 @@ def create_run(
         return epoch
     values = {"status": "running", "stop_requested": False, "error": "", "ended_at": None, "config": row["config"]}
     values |= {"epoch": epoch + 1, "driver": driver}
+    if epoch and (keys := _differences(stored.config, row["config"])):
+        values["changes"] = [*stored.changes, {"after_update": _saved_update(tx, stored.no), "keys": keys}]
     change(tx.conn, run_table, run_table.c.no == stored.no, **values)
     return epoch + 1
+
+
+def _differences(old: Mapping[str, Any], new: Mapping[str, Any], path: str = "") -> dict[str, list[Any]]:
+    """Return the dotted keys whose values differ, each with its old and its new value; None where it is missing."""
+    found: dict[str, list[Any]] = {}
+    for key in sorted(old.keys() | new.keys()):
+        before, after = old.get(key), new.get(key)
+        if isinstance(before, Mapping) and isinstance(after, Mapping):
+            found |= _differences(before, after, f"{path}{key}.")
+        elif before != after:
+            found[f"{path}{key}"] = [before, after]
+    return found
+
+
+def _saved_update(tx: Transaction, run_no: int) -> int:
+    """Return the update of the newest surviving version with a checkpoint; 0 if there is none."""
+    saved = select(func.max(policy_version.c.update_no)).where(
+        policy_version.c.run_no == run_no, policy_version.c.checkpoint != "", policy_version.c.abandoned == false()
+    )
+    return max(0, tx.conn.execute(saved).scalar_one() or 0)
 
 
 @operation

@@ -49,6 +49,8 @@ class RunRow:
     packages: Mapping[str, str]
     config_hash: str
     config: dict[str, Any]
+    changes: list[dict[str, Any]]
+    """Per resume with another configuration: ``after_update``, and ``keys`` with their old and new values."""
     created_at: datetime
     ended_at: datetime | None
 

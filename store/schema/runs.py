@@ -48,6 +48,7 @@ run = Table(
     Column("packages", Document, nullable=False, server_default=text("'{}'")),
     Column("config_hash", Text, nullable=False),
     Column("config", Document, nullable=False),
+    Column("changes", Document, nullable=False, server_default=text("'[]'")),
     Column("created_at", UtcDateTime, nullable=False),
     Column("ended_at", UtcDateTime),
     *(Column(name, Integer, nullable=False, server_default="0") for name in COUNTS),

@@ -30,7 +30,7 @@ from turnwise.tests.store.postgres import Server
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(900)]
 UPDATES_IN_CI = 24
 """More than the run makes until its last signal."""
-OTHER = ["train", str(CONFIG), "--set", "max_steps=2", "--set", "learner.learning_rate=0.0005"]
+OTHER = ["train", str(CONFIG), "--set", "max_steps=2", "--set", "learner.max_grad_norm=0.5"]
 
 
 @pytest.fixture

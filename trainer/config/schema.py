@@ -46,10 +46,6 @@ MATHEMATICS: dict[str, Any] = {
         "action_request",
     },
     "learner": {
-        "learning_rate",
-        "min_learning_rate",
-        "lr_schedule",
-        "lr_warmup_steps",
         "betas",
         "weight_decay",
         "max_grad_norm",
@@ -64,7 +60,8 @@ MATHEMATICS: dict[str, Any] = {
     "offline": True,
 }
 """The keys outside the slots that change the mathematics of a run, as pydantic's ``include``. ``digest`` hashes these
-and the slots. Length, timeouts, parallelism, evaluation, checkpoints and trackers are not among them."""
+and the slots. The learning rate, which each update records, length, timeouts, parallelism, evaluation, checkpoints
+and trackers are not among them: a resume may change them."""
 MATHEMATICS_REVISION = 4
 """Part of ``digest``. Raise it when the default or the meaning of a key that ``digest`` hashes changes."""
 

@@ -27,6 +27,8 @@ from ..config.sections import LearnerConfig
 
 DEFAULTS = {"path": 0, "source": 0, "weight": 1, "proximal": 0}
 """The arrays that are left out where they hold this value only."""
+RATE_KEYS = ("learning_rate", "min_learning_rate", "lr_schedule", "lr_warmup_steps")
+"""The keys of ``LearnerConfig`` that decide the learning rate of an update."""
 LARGEST = float(np.finfo(np.float16).max)
 
 
@@ -107,6 +109,8 @@ class Recipe(BaseModel):
 
     lr_progress: float
     """Share of the learning rate's schedule that had passed; it may depend on the clock."""
+    learning_rate: dict[str, Any]
+    """The values of ``RATE_KEYS``, which a resume may change."""
     sources: Sequence[str] = ()
     """The sources of the trained tokens; details hold indices in this list."""
     task_success: Sequence[float | None] = ()
@@ -135,6 +139,7 @@ def new_recipe(config: LearnerConfig, lr_progress: float, states: dict[str, Any]
     """Return the recipe of an update by a learner on this machine; ``record_update`` adds the facts of its batch."""
     return Recipe(
         lr_progress=lr_progress,
+        learning_rate={key: getattr(config, key) for key in RATE_KEYS},
         states=states,
         device=config.device,
         num_threads=config.num_threads,

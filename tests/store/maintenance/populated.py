@@ -43,6 +43,7 @@ def populate(database: Database) -> None:
     play_scored(database, "b", 0, [1.0, 0.0])
     first = train(database, ["a", "b"], 1, 0)
     call(database, "set_checkpoint", run="r", version=first, path="checkpoints/1")
+    create_run(database, config={"seed": 1, "max_steps": 9})
     call(database, "add_metrics", run="r", update=1, metrics={"success": 0.5}, kind="eval")
     play_group(database, "later", version=first)
     second = train(database, ["later"], 2, first)

@@ -320,6 +320,21 @@ def test_a_batch_and_its_version_are_committed_together(database: Database) -> N
         assert double_consumed(conn, "r") == []
 
 
+def test_a_resume_records_the_keys_that_it_changes_with_their_update(database: Database) -> None:
+    config: dict[str, Any] = {"seed": 1, "learner": {"learning_rate": 1e-3, "betas": [0.9, 0.99]}}
+    create_run(database, config=config)
+    create_run(database, config=config)
+    first = call(database, "add_version", run="r", update=0, parent=None)
+    call(database, "set_checkpoint", run="r", version=first, path="checkpoints/0")
+    changed = {**config, "learner": {**config["learner"], "learning_rate": 1e-4}, "max_steps": 9}
+    create_run(database, config=changed)
+    with database.read() as conn:
+        found = find_run(conn, "r")
+    assert found.config == changed
+    keys = {"learner.learning_rate": [1e-3, 1e-4], "max_steps": [None, 9]}
+    assert found.changes == [{"after_update": 0, "keys": keys}]
+
+
 def test_a_resume_reverts_consumption_to_its_checkpoint(database: Database) -> None:
     """Versions: 0 (checkpoint) -> 1 -> 2. Groups sampled by 0 are ready again; groups sampled by 1 are kept, flagged,
     expired."""

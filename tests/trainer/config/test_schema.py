@@ -38,6 +38,10 @@ OPERATIONAL = {
         "group_timeout_s",
     },
     "learner": {
+        "learning_rate",
+        "min_learning_rate",
+        "lr_schedule",
+        "lr_warmup_steps",
         "backend",
         "num_ranks",
         "activation_checkpointing",
@@ -90,6 +94,7 @@ JUDGE = {"name": "llm_judge", "url": "http://a/v1", "model": "m", "rubric": "r"}
         {"engine": {"kv_cache_memory_bytes": 999}},
         {"environments": [{"id": "turnwise/TextSite-v0", "concurrency": 3}]},
         {"learner": {"num_threads": 3}},
+        {"learner": {"learning_rate": 0.5, "min_learning_rate": 0.1, "lr_schedule": "linear", "lr_warmup_steps": 3}},
         {"rewards": [JUDGE | {"url": "http://b/v1", "max_concurrent_requests": 3}]},
         {"horizon": {"name": "constant", "max_turns": 12}},
         {"group_filters": [{"name": "zero_variance"}]},
@@ -108,7 +113,7 @@ def test_operational_changes_keep_the_digest(changes: dict[str, Any]) -> None:
         {"environments": [{"id": "turnwise/TextSite-v0", "options": {"family": "find"}}]},
         {"rollout": {"max_staleness": 0}},
         {"rollout": {"group_size": 4}},
-        {"learner": {"learning_rate": 0.5}},
+        {"learner": {"weight_decay": 0.5}},
         {"learner": {"num_epochs": 2}},
         {"learner": {"lora": {}}},
         {"model": {"reference": "folder"}},
@@ -136,7 +141,7 @@ def test_a_release_that_adds_keys_with_defaults_resumes_older_runs() -> None:
         learner: LaterLearner = LaterLearner()
         tracker: str = "none"
 
-    raw = MINIMAL | {"learner": {"learning_rate": 0.5}}
+    raw = MINIMAL | {"learner": {"weight_decay": 0.5}}
     assert Later.model_validate(raw).digest() == parse_config(raw).digest()
 
 

@@ -38,11 +38,15 @@ def test_an_unfinished_run_is_resumed_with_its_configuration_and_refused_with_an
 
 
 def test_a_refusal_names_the_keys_that_differ() -> None:
-    changed = {"learner": {"learning_rate": 1e-3}, "loss": {"clip_ratio_low": 0.1}, "evaluation": {"tasks": 3}}
+    changed = {
+        "learner": {"learning_rate": 1e-3, "betas": [0.9, 0.99]},
+        "loss": {"clip_ratio_low": 0.1},
+        "evaluation": {"tasks": 3},
+    }
     other = parse_config({"name": "r", "environments": [{"id": "e", "options": {"a": 1}}], **changed})
     with pytest.raises(Refused) as caught:
         resolve_run(other, rows(r="stopped"), False)
-    assert "(other values of `environments`, `learner.learning_rate`, `loss.clip_ratio_low`)" in str(caught.value)
+    assert "(other values of `environments`, `learner.betas`, `loss.clip_ratio_low`)" in str(caught.value)
 
 
 def test_the_name_of_a_finished_run_begins_a_numbered_run() -> None:

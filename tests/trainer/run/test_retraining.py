@@ -74,7 +74,9 @@ def check_equal(result: Retraining, updates: int) -> None:
     assert len({one.hash for one in result.updates}) == updates, "each update changes the weights"
 
 
-def test_a_resumed_run_is_trained_again_along_its_surviving_history(tmp_path: Path, model: Path) -> None:
+def test_a_run_resumed_with_another_rate_is_trained_again_along_its_surviving_history(
+    tmp_path: Path, model: Path
+) -> None:
     chosen = {"learner": SEVERAL_STEPS, "proximal": {"name": "ewma"}}
     hashes: list[str] = []
 
@@ -84,7 +86,8 @@ def test_a_resumed_run_is_trained_again_along_its_surviving_history(tmp_path: Pa
         saved = (await store.read(queries.checkpoints))[-1]
         assert saved.update == 1
         await store.rewind(saved.id)
-        resumed = Process(stage, chosen, model, saved)
+        slower = {**chosen, "learner": {**SEVERAL_STEPS, "learning_rate": 2e-3, "lr_schedule": "constant"}}
+        resumed = Process(stage, slower, model, saved)
         await resumed.train(100, 2)
         hashes.append(resumed.learner.weights_hash())
 

@@ -167,7 +167,8 @@ def _repeat(
             "for bit"
         )
     torch.set_num_threads(recipe.num_threads)
-    learner.config = learner.config.model_copy(update={"max_tokens_per_micro_batch": recipe.max_tokens_per_micro_batch})
+    stored_keys = {"max_tokens_per_micro_batch": recipe.max_tokens_per_micro_batch, **recipe.learning_rate}
+    learner.config = learner.config.model_copy(update=stored_keys)
     for slot, state in recipe.states.items():
         getattr(learner, slot).load_state_dict(state)
     members = load_members(database, stored, max_context)
