@@ -105,6 +105,7 @@ class RunStore:
         kind: str,
         code_version: str,
         parent: str | None = None,
+        parent_version: int | None = None,
         git_revision: str = "",
         packages: Mapping[str, str] | None = None,
     ) -> None:
@@ -120,6 +121,7 @@ class RunStore:
                 kind=kind,
                 code_version=code_version,
                 parent=parent,
+                parent_version=parent_version,
                 git_revision=git_revision,
                 packages=packages,
                 driver=self._driver,

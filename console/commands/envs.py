@@ -135,6 +135,7 @@ def new(
         ),
     ] = "turns",
     folder: Annotated[Path, typer.Option("--in", help="Parent folder of the package.")] = Path(),
+    as_json: Json = False,
 ) -> None:
     """Create a package with one working environment and its test."""
     from ...envs.authoring.new import env_id
@@ -142,6 +143,9 @@ def new(
 
     root = scaffold(name, folder, kind)
     where = root if root.is_absolute() else f"./{root}"
+    if as_json:
+        print_json({"package": root, "env": env_id(name)})
+        return
     echo(f"created {where}; next: `pip install {where}`, then `turnwise envs check {env_id(name)}`")
 
 

@@ -32,7 +32,7 @@ from .envs import EnvOptions, choose_sandboxes, play_episode, read_options
 if TYPE_CHECKING:
     from ...trainer.config.sections import EnvironmentConfig
 
-POLICIES = "random, oracle, human, a model or checkpoint (folder or hub id), or a server URL."
+POLICIES = "random, oracle, human, RUN or RUN@UPDATE, a model (folder or hub id), or a server URL."
 MAX_REASON_CHARS = 300
 """Maximum length of a printed failure reason, in characters."""
 

@@ -7,8 +7,8 @@ import typer
 
 from ...errors import TurnwiseError
 from ...process.start import absolute
-from ..options import MAX_COUNT
-from ..terminal.output import echo
+from ..options import DEFAULT_STORE, MAX_COUNT, Json, Store, open_store
+from ..terminal.output import echo, print_json
 
 app = typer.Typer(help="Create a tiny model, convert a GGUF file, merge an adapter.", no_args_is_help=True)
 
@@ -19,7 +19,7 @@ class InvalidModelOptions(TurnwiseError):
 
 @app.callback()
 def root() -> None:
-    """Initial models, converted models, and merged adapters."""
+    """Create a tiny model, convert a GGUF file, merge an adapter."""
 
 
 @app.command()
@@ -35,6 +35,7 @@ def new(
     tie: Annotated[bool, typer.Option(help="Share one matrix between input and output embeddings.")] = True,
     context: Annotated[int, typer.Option(min=16, max=2**24, help="Maximum context, in tokens.")] = 4096,
     seed: Annotated[int, typer.Option(min=0, max=MAX_COUNT, help="Seed of the random initialization.")] = 0,
+    as_json: Json = False,
 ) -> None:
     """Create a tiny model and its word-level tokenizer for the given environments."""
     from ...agents.tiny_model import new_model
@@ -67,32 +68,54 @@ def new(
         )
     except (ValueError, FileExistsError) as error:
         raise InvalidModelOptions(str(error)) from error
-    echo(f"{path}: {arch}, {layers} layers of {hidden}, {len(set(words))} words")
+    if as_json:
+        print_json({"path": path, "arch": arch, "layers": layers, "hidden": hidden, "words": len(set(words))})
+    else:
+        echo(f"{path}: {arch}, {layers} layers of {hidden}, {len(set(words))} words")
 
 
 @app.command()
 def merge(
     checkpoint: Annotated[
-        Path, typer.Argument(metavar="CHECKPOINT", help="Checkpoint of a run with `learner.lora`, or a LoRA adapter.")
+        str,
+        typer.Argument(
+            metavar="CHECKPOINT", help="RUN or RUN@UPDATE with `learner.lora`, or the folder of an adapter."
+        ),
     ],
     path: Annotated[Path, typer.Argument(metavar="PATH", help="Folder to write; it must not exist.")],
+    store: Store = DEFAULT_STORE,
+    as_json: Json = False,
 ) -> None:
     """Merge a LoRA adapter into the model that it adapts, for `model.path` and tools without LoRA."""
+    from ...trainer.evaluation.stored_policy import RUN_AT, checkpoint_or_name
     from ...trainer.learner.model.loading import merge_adapter
 
-    merge_adapter(checkpoint, path)
-    echo(f"{path}: `{checkpoint}` merged, in float32")
+    folder = Path(checkpoint)
+    if not folder.is_dir() and RUN_AT.fullmatch(checkpoint):
+        with open_store(store) as database:
+            folder = Path(checkpoint_or_name(database, checkpoint))
+    if not folder.is_dir():
+        raise InvalidModelOptions(f"there is neither a folder `{checkpoint}` nor a run of this name in the store")
+    merge_adapter(folder, path)
+    if as_json:
+        print_json({"path": path, "checkpoint": folder})
+    else:
+        echo(f"{path}: `{folder}` merged, in float32")
 
 
 @app.command()
 def convert(
     file: Annotated[Path, typer.Argument(metavar="FILE.gguf", help="A GGUF file of an instruction-tuned model.")],
     path: Annotated[Path, typer.Argument(metavar="PATH", help="Folder to write; it must not exist.")],
+    as_json: Json = False,
 ) -> None:
     """Convert a GGUF file into a Hugging Face folder in float32, for `model.path` and `eval --policy`."""
     from ...trainer.learner.model.convert import convert_gguf
 
     note = convert_gguf(file, path)
+    if as_json:
+        print_json({"path": path, "file": file, "note": note})
+        return
     echo(f"{path}: `{file}` converted, in float32")
     if note:
         echo(f"note: {note}")

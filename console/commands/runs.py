@@ -93,7 +93,7 @@ def show(run: Run, store: Store = DEFAULT_STORE, as_json: Json = False) -> None:
 
 
 @app.command()
-def stop(run: Run, store: Store = DEFAULT_STORE) -> None:
+def stop(run: Run, store: Store = DEFAULT_STORE, as_json: Json = False) -> None:
     """Request that a training run stops. It writes a checkpoint and ends; the same `turnwise train` resumes it."""
     from ...store import operations, queries
 
@@ -108,7 +108,9 @@ def stop(run: Run, store: Store = DEFAULT_STORE) -> None:
             )
         with database.transaction() as tx:
             operations.request_stop(tx, run=run)
-    if status == "interrupted":
+    if as_json:
+        print_json({"run": run, "status": status, "stop_requested": True})
+    elif status == "interrupted":
         echo(f"requested run {run} to stop, but its driver may be gone; the same `turnwise train` resumes the run")
     else:
         echo(f"requested run {run} to stop; the run stops after its current update")
@@ -116,28 +118,36 @@ def stop(run: Run, store: Store = DEFAULT_STORE) -> None:
 
 @app.command()
 def fork(
-    run: Run,
+    origin: Annotated[
+        str,
+        typer.Argument(metavar="RUN[@UPDATE]", help="The run, and the update of the checkpoint; without: the newest."),
+    ],
+    name: Annotated[
+        str | None, typer.Option("--name", help="Name of the new run. Default: RUN-2, or the next free number.")
+    ] = None,
     overrides: Overrides = None,
     store: Store = DEFAULT_STORE,
     as_json: Json = False,
     log_level: LogLevel = None,
 ) -> None:
-    """Start a new run with the configuration of RUN and the overrides of --set.
+    """Start a new run from a checkpoint of RUN, with the configuration of RUN and the overrides of --set.
 
-    It begins with the newest checkpoint of RUN or, if there are runs RUN-2, RUN-3, …, of the last one.
+    It begins with the weights and a new optimizer. The same command again resumes it.
     """
     from ...store import queries
     from ...trainer.config.loading import override, parse_config
+    from ...trainer.run.identity import Origin
     from .train import start
 
     with open_store(store) as database, database.read() as conn:
-        found = queries.find_run(conn, run)
-    if found.kind != "train":
-        raise NotForkable(f"{run} is a run of kind {found.kind}; only a training run can be forked")
-    raw = {**found.config, "name": run}
+        found = queries.find_run(conn, origin.partition("@")[0])
+        if found.kind != "train":
+            raise NotForkable(f"{found.id} is a run of kind {found.kind}; only a training run can be forked")
+        version = queries.find_checkpoint(conn, origin)
+    raw = {**found.config, "name": name or found.id}
     for assignment in overrides or []:
         override(raw, assignment)
-    start(parse_config(raw), store=store, fork=True, as_json=as_json)
+    start(parse_config(raw), store=store, fork=Origin(found.id, version.id), as_json=as_json)
 
 
 @app.command("retrain")

@@ -2,11 +2,14 @@
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ..options import DEFAULT_STORE, Json, LogLevel, Overrides, Store
+
+if TYPE_CHECKING:
+    from ...trainer.run.identity import Origin
 
 
 def train(
@@ -43,7 +46,7 @@ def train(
     start(load_config(config, assignments), store=store, fork=fork, as_json=as_json)
 
 
-def start(config: object, *, store: str, fork: bool, as_json: bool) -> None:
+def start(config: object, *, store: str, fork: "bool | Origin", as_json: bool) -> None:
     """Run a checked configuration under the live view; with ``as_json``, the last line of stdout is the result."""
     from ...trainer.config.schema import RunConfig
     from ...trainer.run.run import train as run

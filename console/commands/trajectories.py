@@ -187,6 +187,7 @@ def experts(
         float, typer.Option(help="Return from which an episode without a verdict of its environment is a success.")
     ] = SUCCESS_RETURN,
     store: Store = DEFAULT_STORE,
+    as_json: Json = False,
 ) -> None:
     """Write the successful episodes of experts to FILE, as tasks of turnwise/SemiOnline-v0."""
     from ...agents.semi_online import experts_of
@@ -204,7 +205,10 @@ def experts(
         write_experts(file, found)
     except OSError as error:
         raise NoExpert(f"{file} cannot be written: {error}") from error
-    console().print(f"{len(found)} episodes written to {sanitize(str(file))}", soft_wrap=True)
+    if as_json:
+        print_json({"file": file, "episodes": len(found)})
+    else:
+        console().print(f"{len(found)} episodes written to {sanitize(str(file))}", soft_wrap=True)
 
 
 @app.command()
@@ -214,7 +218,7 @@ def branch(
         int, typer.Option("--at", min=1, max=MAX_COUNT, help="Step of the first new action; those before are repeated.")
     ],
     policy: Annotated[
-        str, typer.Option("--policy", help="random, oracle, a checkpoint folder, or a server URL.")
+        str, typer.Option("--policy", help="random, oracle, RUN or RUN@UPDATE, a model or a server URL.")
     ] = "random",
     episodes: Annotated[int, typer.Option("--episodes", min=1, max=10_000, help="Number of new episodes.")] = 1,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the random policy.")] = 0,

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import Row, false, func, insert, select
+from sqlalchemy import Connection, Row, ScalarSelect, false, func, insert, select
 
 from ...records import GroupState
 from ..content.blob_root import count_runs
@@ -47,7 +47,8 @@ def create_run(
         of earlier drivers are refused.
 
     Raises:
-        StoreConflict: a run of that name has another ``config_hash``, or is finished.
+        StoreConflict: a run of that name is finished, or has another ``config_hash`` and did not fail before it played
+            or saved anything.
     """
     row = {
         "id": run,
@@ -67,7 +68,8 @@ def create_run(
     if tx.conn.execute(added, sealed(run_table, row)).first() is not None:
         count_runs(tx.conn)
     stored = lock_run(tx, run)
-    if stored.config_hash != config_hash:
+    frees_its_name = stored.status == "failed" and is_empty(tx.conn, stored.no)
+    if stored.config_hash != config_hash and not frees_its_name:
         raise StoreConflict(f"run {run} exists with another config; give this run another name, or use `--fork`")
     if stored.status == "finished":
         raise StoreConflict(f"run {run} is finished: give the new run another name")
@@ -75,11 +77,18 @@ def create_run(
     if epoch and stored.driver == driver:
         return epoch
     values = {"status": "running", "stop_requested": False, "error": "", "ended_at": None, "config": row["config"]}
-    values |= {"epoch": epoch + 1, "driver": driver}
+    values |= {"epoch": epoch + 1, "driver": driver, "config_hash": config_hash}
     if epoch and (keys := _differences(stored.config, row["config"])):
         values["changes"] = [*stored.changes, {"after_update": _saved_update(tx, stored.no), "keys": keys}]
     change(tx.conn, run_table, run_table.c.no == stored.no, **values)
     return epoch + 1
+
+
+def is_empty(conn: Connection, run_no: int | ScalarSelect[int]) -> bool:
+    """Return whether a run has neither a group nor a checkpoint."""
+    group = select(rollout_group.c.no).where(rollout_group.c.run_no == run_no)
+    saved = select(policy_version.c.id).where(policy_version.c.run_no == run_no, policy_version.c.checkpoint != "")
+    return not any(conn.execute(select(found.exists())).scalar_one() for found in (group, saved))
 
 
 def _differences(old: Mapping[str, Any], new: Mapping[str, Any], path: str = "") -> dict[str, list[Any]]:

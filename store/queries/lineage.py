@@ -20,7 +20,7 @@ from ..schema import (
     trajectory,
 )
 from ..schema import run as run_table
-from .lists import columns_of
+from .lists import columns_of, find_run
 from .nearest import not_found
 
 EVALUATION = "evaluation "
@@ -261,6 +261,25 @@ def best_checkpoint(conn: Connection, run: str) -> BestCheckpoint | None:
         if data.get("version") in saved and data["success"] is not None
     ]
     return max(found, key=lambda one: one.success, default=None)
+
+
+def find_checkpoint(conn: Connection, name: str) -> PolicyVersion:
+    """Return the version that ``RUN`` (its newest checkpoint) or ``RUN@UPDATE`` names.
+
+    Raises:
+        NotFound: there is no such run, or it has no checkpoint of that update; the message lists those that it has.
+    """
+    run, at, update = name.partition("@")
+    find_run(conn, run)
+    saved = {version.update: version for version in checkpoints(conn, run)}
+    if not saved:
+        raise NotFound(f"run {run} has no checkpoint")
+    if not at:
+        return saved[max(saved)]
+    if update.isdecimal() and int(update) in saved:
+        return saved[int(update)]
+    listed = ", ".join(map(str, sorted(saved)))
+    raise NotFound(f"run {run} has no checkpoint of update {update or 'without a number'}; it has those of {listed}")
 
 
 def _version(run: str, row: Any) -> PolicyVersion:

@@ -17,6 +17,7 @@ from ..preflight.refusal import Command
 from ..shutdown import SHUTDOWN
 from .policy import Policy
 from .session import Players, session
+from .stored_policy import checkpoint_or_name
 
 CLOSE_REASON = "branches"
 
@@ -61,7 +62,8 @@ def branch(
     prefix is not reproduced.
 
     Args:
-        policy: ``random``, ``oracle``, the folder of a checkpoint, a hub id, or the URL of an OpenAI-compatible server.
+        policy: ``random``, ``oracle``, a run of the store (``RUN``, ``RUN@UPDATE``), the folder of a checkpoint, a hub
+            id, or the URL of an OpenAI-compatible server.
         turns: replaces the turns of the trajectory's horizon; the turns of the prefix count.
         temperature: replaces the temperature of the checkpoint's run.
         sandboxes: replaces settings of the sandboxes by key.
@@ -73,7 +75,7 @@ def branch(
         TurnwiseError: the policy is none of these.
     """
     sandbox_settings(sandboxes or {})  # refused before the store is read
-    chosen = Policy.named(policy, seed, api_key_env)
+    chosen = Policy.named(checkpoint_or_name(database, policy), seed, api_key_env)
     stored = load(database, trajectory)
     start, task = continue_from(stored, at), stored.group.task
     max_turns = turns or stored.group.horizon.max_turns

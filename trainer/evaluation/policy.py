@@ -202,7 +202,8 @@ class Policy:
             return cls(name, shown, absolute(name).resolve(), seed, api_key_env)
         if name not in ("random", "oracle") and "://" not in name:
             raise TurnwiseError(
-                f"--policy {shown}: neither {known}, a folder with a model (no config.json there), nor a URL"
+                f"--policy {shown}: neither {known}, a run of this store, a folder with a model (no config.json "
+                "there), nor a URL"
             )
         return cls(name, shown, None, seed, api_key_env)
 

@@ -17,6 +17,7 @@ from ..telemetry.events import EvalResult
 from .heldout import SEED_STRIDE, first_task, held_out, play_tasks, summarize
 from .policy import Policy
 from .session import session
+from .stored_policy import checkpoint_or_name
 
 
 @SHUTDOWN.receiving()
@@ -43,8 +44,9 @@ def evaluate(
     its sandboxes.
 
     Args:
-        policy: ``random``, ``oracle``, the folder of a Hugging Face model or checkpoint, a hub id, or the URL of an
-            OpenAI-compatible server (``http://host:port/v1``; with ``#model`` the model's name).
+        policy: ``random``, ``oracle``, a run of the store (``RUN``, ``RUN@UPDATE``), the folder of a Hugging Face model
+            or checkpoint, a hub id, or the URL of an OpenAI-compatible server (``http://host:port/v1``; with
+            ``#model`` the model's name).
         env: the id of the environment, or several ids or environments with options.
         options: options of the environments that are given by id.
         turns: replaces the turns of the horizon.
@@ -66,7 +68,7 @@ def evaluate(
         )
     first_task(seed)
     database = open_database(store_url, create=True)
-    chosen = Policy.named(policy, seed, api_key_env, "random, oracle, human")
+    chosen = Policy.named(checkpoint_or_name(database, policy), seed, api_key_env, "random, oracle, human")
     environments = environments_of(env, options)
     with session(database, Command.EVAL, chosen, environments, turns, temperature, sandboxes, name) as opened:
         problems = tasks_of(environments, tasks, split=split, seed=seed)

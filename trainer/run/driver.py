@@ -184,6 +184,7 @@ class Driver:
             kind="train",
             code_version=__version__,
             parent=self._identity.parent,
+            parent_version=initial.parent_version,
             git_revision=await asyncio.to_thread(git_revision),
             packages=package_versions(),
         )
@@ -196,8 +197,6 @@ class Driver:
             counts = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in lost.items() if count)
             text = f"resuming run {context.name} at update {initial.update}: {counts or 'nothing was lost'}"
             self._report(Note(text))
-        elif context.name != self._config.name:
-            self._report(Note(f"run {self._config.name} already exists; starting {context.name}"))
         for note in initial.notes:
             self._report(Note(note))
 

@@ -15,6 +15,14 @@ MAX_KEYS = 4
 
 
 @dataclass(frozen=True, slots=True)
+class Origin:
+    """The checkpoint that a fork begins with."""
+
+    run: str
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
 class RunIdentity:
     """The run that a command begins or resumes."""
 
@@ -22,6 +30,8 @@ class RunIdentity:
     resumes: bool
     parent: str | None = None
     """The run that this one was forked from."""
+    parent_version: int | None = None
+    """The version of ``parent`` that this run begins with; None for its newest checkpoint."""
 
     @property
     def command(self) -> Command:
@@ -29,15 +39,22 @@ class RunIdentity:
         return Command.RESUME if self.resumes else Command.FORK if self.parent else Command.TRAIN
 
 
-def resolve_run(config: RunConfig, find_run: Callable[[str], RunRow | None], fork: bool) -> RunIdentity:
+def resolve_run(
+    config: RunConfig,
+    find_run: Callable[[str], RunRow | None],
+    fork: bool,
+    is_empty: Callable[[str], bool] = lambda name: False,
+) -> RunIdentity:
     """Return the run that ``config`` names.
 
     * Unfinished, with the same mathematics (``RunConfig.digest``): the run is resumed.
-    * Unfinished, with other mathematics: refused, unless ``fork`` begins a new run from its newest checkpoint.
+    * Unfinished, with other mathematics: refused, unless ``fork`` begins a new run from its newest checkpoint, or the
+      run failed before it played or saved anything: its name is free, and it begins again.
     * Finished: a new run begins, with a number after the name.
 
     Args:
         find_run: returns a run by its name; None if there is no such run.
+        is_empty: returns whether a run has neither a group nor a checkpoint.
 
     Raises:
         Refused: the name belongs to an unfinished run with other mathematics.
@@ -49,9 +66,12 @@ def resolve_run(config: RunConfig, find_run: Callable[[str], RunRow | None], for
     unfinished = [one for one in existing if one.status != "finished"]
     same = [one for one in unfinished if one.config_hash == config.digest() and (not fork or one.parent_id)]
     if same:
-        return RunIdentity(same[-1].id, resumes=True, parent=same[-1].parent_id)
+        last = same[-1]
+        return RunIdentity(last.id, resumes=True, parent=last.parent_id, parent_version=last.parent_version)
     if fork and existing:
         return RunIdentity(next_name, resumes=False, parent=existing[-1].id)
+    if unfinished and unfinished[-1].status == "failed" and is_empty(unfinished[-1].id):
+        return RunIdentity(unfinished[-1].id, resumes=True)
     if unfinished:
         last = unfinished[-1]
         reason = (
@@ -64,6 +84,26 @@ def resolve_run(config: RunConfig, find_run: Callable[[str], RunRow | None], for
         )
         raise Refused([Refusal("name", reason, remedy)])
     return RunIdentity(next_name, resumes=False)
+
+
+def resolve_fork(config: RunConfig, find_run: Callable[[str], RunRow | None], origin: Origin) -> RunIdentity:
+    """Return the run that a fork of ``origin`` begins, or the unfinished one that the same command began.
+
+    Its name is ``config.name``; if that is the name of the origin, the first free one of ``RUN-2``, ``RUN-3``, ….
+
+    Raises:
+        Refused: another run has the name.
+    """
+    name, number = config.name, 1
+    while (row := find_run(_numbered(name, number))) is not None:
+        forked = row.parent_id == origin.run and row.parent_version == origin.version
+        if forked and row.status != "finished" and row.config_hash == config.digest():
+            return RunIdentity(row.id, resumes=True, parent=origin.run, parent_version=origin.version)
+        if name != origin.run:
+            reason = f"the store has a run `{row.id}` already ({row.status})"
+            raise Refused([Refusal("--name", reason, "choose another `--name`")])
+        number += 1
+    return RunIdentity(_numbered(name, number), resumes=False, parent=origin.run, parent_version=origin.version)
 
 
 def _differences(config: RunConfig, stored: Any) -> str:

@@ -29,6 +29,8 @@ class InitialState:
     """Whether the model is a new one with random weights."""
     is_fork: bool = False
     """Whether the model comes from another run's checkpoint."""
+    parent_version: int | None = None
+    """The version of that checkpoint."""
     state: dict[str, Any] = field(default_factory=dict)
     """State of the checkpoint that the run resumes from (``RunState.checkpoint_json``); empty at a run's beginning."""
     notes: tuple[str, ...] = ()
@@ -62,15 +64,14 @@ def initial_state(config: RunConfig, identity: RunIdentity, database: Database, 
     """
     notes: list[str] = []
     state: dict[str, Any] = {}
+    parent_version: int | None = None
     own = _newest_checkpoint(database, identity.name, notes) if identity.resumes else None
     is_fork = own is None and identity.parent is not None
     if own is not None:
         model, state = own
     elif identity.parent is not None:
-        parent = _newest_checkpoint(database, identity.parent, notes)
-        if parent is None:
-            raise TurnwiseError(f"run `{identity.parent}` has no intact checkpoint to fork from")
-        model, _ = parent
+        model, parent_state = _parent_checkpoint(database, identity.parent, identity.parent_version, notes)
+        parent_version = parent_state["version"]
     else:
         model = config.model.folder() or _make_model(config, folder / "model")
     refuse(check(Subject(config, identity.command, database, model), Stage.WEIGHTS))
@@ -78,7 +79,33 @@ def initial_state(config: RunConfig, identity: RunIdentity, database: Database, 
         model = _own_model(model, folder / "model")
     _copy_tokenizer(model, folder / "tokenizer")
     is_new = own is None and not is_fork and config.model.path is None
-    return InitialState(model, is_new, is_fork, state, tuple(notes))
+    return InitialState(model, is_new, is_fork, parent_version, state, tuple(notes))
+
+
+def _parent_checkpoint(
+    database: Database, parent: str, version: int | None, notes: list[str]
+) -> tuple[Path, dict[str, Any]]:
+    """Return the folder and the state of a version's checkpoint, or of the newest intact one, and note its update.
+
+    Raises:
+        TurnwiseError: the checkpoint is missing or broken.
+    """
+    if version is None:
+        found = _newest_checkpoint(database, parent, notes)
+        if found is None:
+            raise TurnwiseError(f"run `{parent}` has no intact checkpoint to fork from")
+    else:
+        with database.read() as conn:
+            folder = Path(queries.versions(conn, parent)[version].checkpoint)
+            uid = queries.find_run(conn, parent).uid.hex
+        try:
+            found = folder, checkpoint.verify(folder, uid)
+        except checkpoint.CheckpointBroken as error:
+            raise TurnwiseError(
+                f"{error}; fork another update of run `{parent}`: `turnwise runs fork RUN@UPDATE`"
+            ) from error
+    notes.append(f"forked run {parent} from its update {found[1]['update']} (version {found[1]['version']})")
+    return found
 
 
 def _newest_checkpoint(database: Database, run: str, notes: list[str]) -> tuple[Path, dict[str, Any]] | None:

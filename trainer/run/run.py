@@ -24,9 +24,12 @@ from ...process.start import restore
 from ...store import queries
 from ...store.database import Database, open_database, sqlite_file
 from ...store.errors import NotFound
+from ...store.operations.runs import is_empty
 from ...store.queries.lists import RunRow
 from ...store.run_lock import hold_run, run_folder
 from ...store.run_store import finish_if_running
+from ...store.schema import no_of
+from ...store.schema import run as run_table
 from ..cluster.runtime import start_ray, stop_ray
 from ..config.schema import RunConfig
 from ..learner.backends.base import RankFailed, RanksLate
@@ -36,7 +39,7 @@ from ..shutdown import SHUTDOWN
 from ..telemetry.events import Event, Note
 from .callbacks import Callback, Callbacks, RunEnded
 from .driver import RESUMES, TORCH_MODULES, Driver
-from .identity import RunIdentity, resolve_run
+from .identity import Origin, RunIdentity, resolve_fork, resolve_run
 from .summary import RunResult
 
 LOG = logging.getLogger(__name__)
@@ -51,7 +54,7 @@ def train(
     config: RunConfig,
     *,
     store_url: str,
-    fork: bool = False,
+    fork: bool | Origin = False,
     report: Callable[[Event], None] = lambda event: None,
     callbacks: Sequence[Callback] = (),
 ) -> RunResult:
@@ -61,7 +64,7 @@ def train(
     one raises ``KeyboardInterrupt``.
 
     Args:
-        fork: begin a new run from the newest checkpoint of the run of that name.
+        fork: begin a new run from the newest checkpoint of the run of that name, or from the given one.
         report: receives the events of the run, for a user interface.
         callbacks: receive the updates, the evaluations and the end of the run, and may stop it.
 
@@ -81,6 +84,8 @@ def train(
         SHUTDOWN.hint = RESUMES if identity.resumes else NOT_BEGUN
         SHUTDOWN.record = partial(finish_if_running, database, identity.name)
         report = _logged(report)
+        if text := _beginning(config, identity):
+            report(Note(text))
         parts = f"{'Ray, then ' if config.uses_ray else ''}the model{' and the engine' if config.num_engines else ''}"
         report(Note(f"starting run {identity.name}: {parts}"))
         restore()
@@ -103,11 +108,24 @@ def _existing_store(url: str) -> Database | None:
     return None if file is not None and not file.exists() else open_database(url, create=True)
 
 
-def _identify(config: RunConfig, database: Database | None, fork: bool) -> RunIdentity:
+def _identify(config: RunConfig, database: Database | None, fork: bool | Origin) -> RunIdentity:
     if database is None:
-        return resolve_run(config, lambda name: None, fork)
+        return resolve_run(config, lambda name: None, bool(fork))
     with database.read() as conn:
-        return resolve_run(config, partial(_find_run, conn), fork)
+        find_run = partial(_find_run, conn)
+        if isinstance(fork, Origin):
+            return resolve_fork(config, find_run, fork)
+        return resolve_run(config, find_run, fork, lambda name: is_empty(conn, no_of(run_table, name)))
+
+
+def _beginning(config: RunConfig, identity: RunIdentity) -> str:
+    """Return which run begins under another name than that of the configuration, and why; else an empty text."""
+    if identity.resumes:
+        return ""
+    if identity.parent is not None:
+        return f"forking run {identity.parent} as {identity.name}"
+    is_other = identity.name != config.name
+    return f"run {config.name} is finished; the new run is {identity.name}" if is_other else ""
 
 
 def _drive_and_report(

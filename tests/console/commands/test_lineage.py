@@ -10,6 +10,7 @@ import pytest
 from turnwise.store import queries
 from turnwise.store.database import open_database
 from turnwise.tests.trainer.run.past_runs import GROUPS, MEMBERS, TURNS, Process, past_run, tiny_model
+from turnwise.trainer.evaluation.stored_policy import checkpoint_or_name
 
 from ..conftest import Turnwise
 
@@ -149,3 +150,36 @@ def test_a_run_that_differs_ends_with_exit_code_1(turnwise: Turnwise, trained: s
     assert ended.code == 1
     assert "update 2  version 2  differs" in ended.out
     assert "1 of 2 updates are equal" in ended.out
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        ("eval --env turnwise/TextSite-v0 --policy r@9", "run r has no checkpoint of update 9; it has those of 0"),
+        ("eval --env turnwise/TextSite-v0 --policy q@1", "no run q in the store"),
+        (
+            "eval --env turnwise/TextSite-v0 --policy q",
+            "--policy q: neither random, oracle, human, a run of this store",
+        ),
+        ("runs fork r@x", "run r has no checkpoint of update x; it has those of 0"),
+        ("runs fork r@0 --name r --set learner.lerning_rate=1", "`learner.lerning_rate`: unknown key"),
+        ("model merge r merged", "holds no LoRA adapter"),
+        ("model merge checkpoints/9 merged", "there is neither a folder `checkpoints/9` nor a run of this name"),
+    ],
+)
+def test_a_checkpoint_is_named_by_its_run_and_its_update(
+    turnwise: Turnwise, trained: str, words: str, error: str
+) -> None:
+    ended = turnwise(*words.split(), "--store", trained)
+    assert ended.code == 2
+    assert error in ended.err
+
+
+def test_a_run_stands_for_its_newest_checkpoint(trained: str) -> None:
+    database = open_database(trained)
+    with database.read() as conn:
+        (saved,) = queries.checkpoints(conn, "r")
+    named = {name: checkpoint_or_name(database, name) for name in ("r", "r@0", "random", "q", "http://r/v1", ".")}
+    database.close()
+    assert {name for name, folder in named.items() if folder == saved.checkpoint} == {"r", "r@0"}
+    assert [name for name, folder in named.items() if folder == name] == ["random", "q", "http://r/v1", "."]

@@ -335,6 +335,22 @@ def test_a_resume_records_the_keys_that_it_changes_with_their_update(database: D
     assert found.changes == [{"after_update": 0, "keys": keys}]
 
 
+def test_a_failed_run_without_a_group_or_a_checkpoint_frees_its_name(database: Database) -> None:
+    create_run(database, config={"seed": 1}, config_hash="old")
+    with pytest.raises(StoreConflict, match="exists with another config"):
+        create_run(database, config={"seed": 2}, config_hash="new")
+    call(database, "finish_run", run="r", status="failed", error="no chat template")
+    create_run(database, config={"seed": 2}, config_hash="new")
+    with database.read() as conn:
+        found = find_run(conn, "r")
+    assert (found.config_hash, found.config, found.status, found.error) == ("new", {"seed": 2}, "running", "")
+    call(database, "add_version", run="r", update=0, parent=None)
+    call(database, "open_group", group=group("g"))
+    call(database, "finish_run", run="r", status="failed")
+    with pytest.raises(StoreConflict, match="exists with another config"):
+        create_run(database, config={"seed": 1}, config_hash="old")
+
+
 def test_a_resume_reverts_consumption_to_its_checkpoint(database: Database) -> None:
     """Versions: 0 (checkpoint) -> 1 -> 2. Groups sampled by 0 are ready again; groups sampled by 1 are kept, flagged,
     expired."""

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from turnwise.trainer.config.loading import parse_config
 from turnwise.trainer.preflight.refusal import Refused
-from turnwise.trainer.run.identity import RunIdentity, resolve_run
+from turnwise.trainer.run.identity import Origin, RunIdentity, resolve_fork, resolve_run
 
 CONFIG = parse_config({"name": "r", "environments": [{"id": "e"}]})
 OTHER = parse_config({"name": "r", "environments": [{"id": "e"}], "seed": 1})
@@ -20,6 +20,7 @@ def rows(**status: str) -> Any:
             config=CONFIG.resolved(),
             config_hash=CONFIG.digest(),
             parent_id=None,
+            parent_version=None,
         )
         if name.replace("-", "_") in status
         else None
@@ -61,9 +62,39 @@ def test_a_fork_is_a_new_run_with_a_parent() -> None:
 
 def test_a_fork_is_resumed_by_the_command_that_began_it() -> None:
     stored: dict[str, Any] = {
-        "r": SimpleNamespace(id="r", status="stopped", config_hash=CONFIG.digest(), parent_id=None),
-        "r-2": SimpleNamespace(id="r-2", status="running", config_hash=OTHER.digest(), parent_id="r"),
+        "r": SimpleNamespace(
+            id="r", status="stopped", config_hash=CONFIG.digest(), parent_id=None, parent_version=None
+        ),
+        "r-2": SimpleNamespace(
+            id="r-2", status="running", config_hash=OTHER.digest(), parent_id="r", parent_version=None
+        ),
     }
     assert resolve_run(OTHER, stored.get, True) == RunIdentity("r-2", resumes=True, parent="r")
     assert resolve_run(OTHER, stored.get, False) == RunIdentity("r-2", resumes=True, parent="r")
     assert resolve_run(CONFIG, stored.get, False) == RunIdentity("r", resumes=True)
+
+
+def test_a_failed_run_that_has_neither_played_nor_saved_frees_its_name() -> None:
+    assert resolve_run(OTHER, rows(r="failed"), False, lambda name: True) == RunIdentity("r", resumes=True)
+    for status, empty in (("failed", False), ("stopped", True), ("running", True)):
+        with pytest.raises(Refused):
+            resolve_run(OTHER, rows(r=status), False, lambda name, empty=empty: empty)  # type: ignore[misc]
+
+
+def test_a_fork_of_a_checkpoint_has_its_own_name_or_the_next_number() -> None:
+    origin = Origin("r", 7)
+    forked = RunIdentity("r-2", resumes=False, parent="r", parent_version=7)
+    assert resolve_fork(CONFIG, rows(r="finished"), origin) == forked
+    named = CONFIG.model_copy(update={"name": "b"})
+    assert resolve_fork(named, rows(r="finished"), origin) == RunIdentity("b", False, "r", 7)
+    with pytest.raises(Refused, match=r"the store has a run `b` already \(finished\): choose another `--name`"):
+        resolve_fork(named, rows(r="finished", b="finished"), origin)
+
+
+def test_the_same_fork_of_a_checkpoint_is_resumed() -> None:
+    def stored(name: str) -> Any:
+        row = {"id": name, "status": "stopped", "config_hash": CONFIG.digest(), "parent_id": "r", "parent_version": 7}
+        return SimpleNamespace(**row) if name in ("r", "r-2") else None
+
+    assert resolve_fork(CONFIG, stored, Origin("r", 7)) == RunIdentity("r", resumes=True, parent="r", parent_version=7)
+    assert resolve_fork(CONFIG, stored, Origin("r", 8)).name == "r-3"

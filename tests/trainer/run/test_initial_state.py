@@ -152,6 +152,10 @@ def test_a_broken_checkpoint_falls_back_to_the_one_before_it_and_never_to_the_st
     identity = RunIdentity(PARENT, resumes=True)
     folder = run_folder(database, PARENT)
     assert initial_state(of, identity, database, folder).model == newer
+    forked = RunIdentity(FORK, resumes=False, parent=PARENT, parent_version=0)
+    chosen = initial_state(of, forked, database, run_folder(database, FORK))
+    assert (chosen.is_fork, chosen.parent_version) == (True, 0)
+    assert chosen.notes == ("forked run r from its update 0 (version 0)",)
     damage(newer, how)
     fallen_back = initial_state(of, identity, database, folder)
     assert (fallen_back.model, fallen_back.version) == (older, 0)

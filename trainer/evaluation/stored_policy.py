@@ -1,0 +1,52 @@
+"""The policy ``RUN`` or ``RUN@UPDATE``: a checkpoint of a run in the store, in place of its folder."""
+
+import re
+from pathlib import Path
+
+from ...errors import TurnwiseError
+from ...process.start import absolute
+from ...store import queries
+from ...store.database import Database
+from ...store.errors import NotFound
+
+RUN_AT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(@.*)?")
+BUILT_IN = frozenset({"random", "oracle", "human"})
+
+
+def checkpoint_or_name(database: Database, policy: str) -> str:
+    """Return the folder of the checkpoint that ``policy`` names, or ``policy`` itself if it names no run of the store.
+
+    A built-in policy and an existing folder take precedence over a run. The folder of a run (``runs/NAME``) stands for
+    the run.
+
+    Raises:
+        NotFound: the run has no checkpoint, or none of that update.
+        TurnwiseError: the folder of the checkpoint is gone.
+    """
+    name = _run_of(policy)
+    if name is None:
+        return policy
+    with database.read() as conn:
+        try:
+            queries.find_run(conn, name.partition("@")[0])
+        except NotFound:
+            if "@" in name:
+                raise
+            return policy
+        version = queries.find_checkpoint(conn, name)
+    if not Path(version.checkpoint).is_dir():
+        raise TurnwiseError(
+            f"the checkpoint of update {version.update} of run {version.run}, `{version.checkpoint}`, is gone: restore "
+            f"the folder from a copy, or name another update (`{version.run}@UPDATE`)"
+        )
+    return version.checkpoint
+
+
+def _run_of(policy: str) -> str | None:
+    """Return ``RUN`` or ``RUN@UPDATE`` if a policy may name a run, else None."""
+    if policy in BUILT_IN or "://" in policy:
+        return None
+    folder = absolute(policy)
+    if folder.is_dir():
+        return folder.name if (folder / "checkpoints").is_dir() else None
+    return policy if RUN_AT.fullmatch(policy) else None
