@@ -12,6 +12,7 @@ from typing import Any
 from ..errors import TurnwiseError
 from ..process.start import absolute
 from ..user_files import read_json_object
+from .hub import is_reachable
 
 HUB_ID = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
 """An organization and a name."""
@@ -20,6 +21,8 @@ OTHER_FILES = ["*/*", "consolidated*"]
 """Files of other formats, in folders and with the names that publishers use."""
 SLOWEST_BYTES_PER_S = 100 << 20
 """Speed of the slowest storage from which a model is to load in time: an allowance for network file systems."""
+
+NOT_REACHED = "the hub cannot be reached from this machine, and its cache lacks the model"
 
 ADAPTER_CONFIG = "adapter_config.json"
 ADAPTER_WEIGHTS = "adapter_model.safetensors"
@@ -108,10 +111,13 @@ def model_folder(model: str, key: str = "model.path") -> Path:
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OfflineModeIsEnabled
 
+    reachable = is_reachable()
     try:
-        found = Path(snapshot_download(model, allow_patterns=FILES, ignore_patterns=OTHER_FILES))
+        found = Path(
+            snapshot_download(model, allow_patterns=FILES, ignore_patterns=OTHER_FILES, local_files_only=not reachable)
+        )
     except (LocalEntryNotFoundError, OfflineModeIsEnabled, HfHubHTTPError, HFValidationError, OSError) as error:
-        reason = str(error).partition("\n")[0].rstrip(".")
+        reason = str(error).partition("\n")[0].rstrip(".") if reachable else NOT_REACHED
         raise TurnwiseError(
             f"`{key}`: there is no folder `{model}`, and the hub id could not be resolved: {reason}. Download it "
             f"where the hub can be reached (`hf download {model}`) into the cache of this machine (`HF_HOME`), or "

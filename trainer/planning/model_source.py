@@ -2,11 +2,13 @@
 
 from typing import Any
 
-from ...agents.model_folder import is_hub_id
+from ...agents.hub import is_reachable
+from ...agents.model_folder import NOT_REACHED, is_hub_id
 from ...errors import TurnwiseError
 from ...process.start import absolute
 from ..config.schema import RunConfig
 from ..warmup.vocabulary import closed_vocabulary
+from .known_models import KNOWN_MODELS
 from .model_shape import ModelShape
 
 SPECIAL_TOKENS = 3
@@ -47,6 +49,8 @@ def shape_in(model: str) -> ModelShape:
 def config_of(model: str) -> Any:
     """Return the configuration of a model: of its folder, or of a hub id, of which `config.json` alone is fetched.
 
+    Where the hub cannot be reached, the models of the shipped examples have their published sizes.
+
     Raises:
         TurnwiseError: it cannot be found, or transformers cannot read it.
     """
@@ -58,12 +62,16 @@ def config_of(model: str) -> Any:
             "memory cannot be planned: `hf download NAME config.json --local-dir FOLDER` fetches the one file that is "
             "needed"
         )
+    is_here = absolute(model).exists()
+    reachable = is_here or is_reachable()
     try:
-        return AutoConfig.from_pretrained(model, trust_remote_code=False)
+        return AutoConfig.from_pretrained(model, trust_remote_code=False, local_files_only=not reachable)
     except Exception as error:  # each class of transformers checks its values in its own way
-        reason = str(error).strip().partition("\n")[0].rstrip(".")
+        if not reachable and model in KNOWN_MODELS:
+            return AutoConfig.for_model(**KNOWN_MODELS[model])
+        reason = str(error).strip().partition("\n")[0].rstrip(".") if reachable else NOT_REACHED
         source = f"the configuration of `{model}` cannot be read"
-        if not absolute(model).exists():
+        if not is_here:
             source = f"there is no folder `{model}`, and the hub's configuration of that name cannot be read"
         raise TurnwiseError(
             f"`model.path`: {source}, so its memory cannot be planned: {reason}. "

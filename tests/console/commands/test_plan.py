@@ -135,3 +135,17 @@ def test_a_model_that_is_nowhere_is_named_as_a_folder_too(turnwise: Turnwise, mo
     found = turnwise("plan", EXAMPLES / "gpu_24gb.toml", "--set", "model.path=models/nowhere")
     assert found.code == 2
     assert "there is no folder `models/nowhere`, and the hub's configuration of that name cannot be read" in found.err
+
+
+@pytest.mark.parametrize(("name", "parameters"), [("gpu_24gb", 596_049_920), ("eight_gpus", 4_022_468_096)])
+def test_an_example_for_gpus_is_planned_without_the_hub(
+    turnwise: Turnwise, monkeypatch: pytest.MonkeyPatch, name: str, parameters: int
+) -> None:
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", "http://127.0.0.1:9")
+    found = turnwise("plan", EXAMPLES / f"{name}.toml", "--gpu-memory", "80GiB", "--memory", "900GiB", "--json")
+    assert (found.code, found.err) == (0, "")
+    assert json.loads(found.out)["model"] == {"type": "qwen3", "parameters": parameters}
+    unknown = turnwise("plan", EXAMPLES / f"{name}.toml", "--set", "model.path=Qwen/Qwen9")
+    assert (unknown.code, unknown.err.count("\n")) == (2, 1)
+    assert "the hub cannot be reached from this machine, and its cache lacks the model" in unknown.err
