@@ -1,8 +1,8 @@
 """The base of every error that turnwise raises on purpose.
 
 The message of a ``TurnwiseError`` is for a person: what failed, why, and what to do about it. The console prints it
-without a traceback and exits 2. Any other exception that escapes is a bug: the console prints one line that names the
-file with its traceback, and exits 3.
+without a traceback and exits with its ``exit_code``. Any other exception that escapes is a bug: the console prints one
+line that names the file with its traceback, and exits 3.
 
 Each part defines its errors in its own ``errors`` module; they form one tree::
 
@@ -19,9 +19,15 @@ import difflib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+FAILED, REFUSED = 1, 2
+"""Exit codes: the work had begun, and failed or has a negative result; nothing had begun."""
+
 
 class TurnwiseError(Exception):
     """An error that the user can fix: a misspelled key, an unknown environment, an old database, a full disk."""
+
+    exit_code: int = REFUSED
+    """The exit code of a command that ends by this error."""
 
 
 def suggestion(word: str, known: Sequence[str]) -> str:

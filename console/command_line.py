@@ -1,10 +1,6 @@
 """The command line: ``turnwise COMMAND``. Each command group has one file and imports slow modules inside its commands.
 
-Exit codes:
-
-* 1: the command ran and its result is negative, such as a replay that differs or a check that failed.
-* 2: a ``TurnwiseError`` (one message on stderr), a wrong argument, or a file or stream that fails.
-* 3: any other exception, which is a bug: one line on stderr that names the file with its traceback.
+The head of docs/commands.md (``tools/commands_head.md``) lists the rules of its names and its exit codes.
 """
 
 import sys
@@ -38,8 +34,9 @@ from .commands import (
     trajectories,
 )
 from .failure import report, report_usage
+from .project import project_store
 from .terminal.streams import flush_stdout
-from .usage import leaves, name_values, use_own_words
+from .usage import leaves, name_values, set_default, use_own_words
 
 app = typer.Typer(
     name="turnwise",
@@ -102,10 +99,13 @@ def main() -> None:
     """Run the command line. An exception becomes one line on stderr."""
     set_level("info")
     command = typer.main.get_command(app)
-    for _, leaf in leaves(command):
-        leaf.callback = _claiming(leaf.callback)
-        name_values(leaf)
     try:
+        store = project_store()
+        for _, leaf in leaves(command):
+            leaf.callback = _claiming(leaf.callback)
+            name_values(leaf)
+            if store is not None:
+                set_default(leaf, "store", store)
         try:
             sys.exit(command(prog_name="turnwise", standalone_mode=False))
         finally:

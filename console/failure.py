@@ -6,14 +6,14 @@ import tempfile
 import traceback
 from typing import Any
 
-from ..errors import TurnwiseError
+from ..errors import FAILED, REFUSED, TurnwiseError
 from ..process.output import LOST, stderr
 from .terminal.sanitize import indented, one_line
 from .terminal.streams import discard_stdout
 from .usage import explain
 
-NEGATIVE, REFUSED, UNEXPECTED = 1, 2, 3
-"""Exit codes: the result is negative, or nobody reads it; a ``TurnwiseError``, a file or a stream; any other error."""
+UNEXPECTED = 3
+"""Exit code of an error that is a bug."""
 OPTIONAL_PACKAGES = frozenset(
     {"httpx", "matplotlib", "psutil", "ray", "safetensors", "tokenizers", "torch", "transformers", "vllm"}
 )
@@ -29,9 +29,9 @@ def report(error: Exception) -> int:
     """
     if isinstance(error, BrokenPipeError):
         discard_stdout()
-        return NEGATIVE
+        return FAILED
     if isinstance(error, TurnwiseError):
-        return _printed(indented(str(error)), REFUSED)
+        return _printed(indented(str(error)), error.exit_code)
     if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] in OPTIONAL_PACKAGES:
         return _printed(
             f"this command needs {error.name}, which is not installed: run `make install` "

@@ -47,6 +47,13 @@ def name_values(command: Any) -> None:
             parameter.metavar = METAVARS[name]
 
 
+def set_default(command: Any, name: str, value: str) -> None:
+    """Set the default of a parameter, if the command has one of this name."""
+    for parameter in command.params:
+        if parameter.name == name:
+            parameter.default = value
+
+
 def leaves(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
     """Yield the commands that are not groups of commands, each with its words."""
     if isinstance(command, typer.core.TyperGroup):

@@ -26,8 +26,8 @@ LOST = (
     "code of an environment closed files of this process that it had not opened (`os.closerange`, `os.close`); "
     "`turnwise envs check` may find it: close files in a process of the environment"
 )
-EXIT_LOST = 2
-"""Exit status of a ``TurnwiseError``."""
+EXIT_LOST = 1
+"""Exit code of a command that had begun and failed."""
 
 
 def claim_output() -> None:

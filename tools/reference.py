@@ -248,7 +248,8 @@ def command_page() -> str:
     listed = list(commands(cast(TyperGroup, get_command(app))))
     counts = Counter((label, text) for _, command in listed for label, text, option in parameters(command) if option)
     shared = [one for one, count in counts.items() if count >= SHARED_BY]
-    parts = [NOTE, "# Commands\n", "Options of several commands (`--help` lists those of one):\n"]
+    head = (Path(__file__).parent / "commands_head.md").read_text()
+    parts = [NOTE, head, "## Options of several commands\n"]
     parts += [line(label, text) for label, text in sorted(shared)]
     for path, command in listed:
         about = inspect.cleandoc(command.help or "").split("\f")[0].split("\n\n")[0]

@@ -26,6 +26,7 @@ from collections.abc import Callable, Iterator
 from time import monotonic
 from typing import NoReturn
 
+from ..errors import FAILED
 from ..process.children import end_descendants, signals_isolated
 from ..process.output import discard_output, stderr, stdout
 from ..process.start import recorded_start
@@ -42,8 +43,6 @@ REPEAT_WINDOW_S = 0.3
 The second reading of the pipe takes up to ``POLL_INTERVAL_S``, so the window is longer than that."""
 POLL_INTERVAL_S = 0.1
 """Seconds between two reads of the wakeup pipe."""
-EXIT_FAILURE = 2
-"""Exit status of a ``TurnwiseError``."""
 
 
 class Shutdown:
@@ -163,7 +162,7 @@ class Shutdown:
             return
         if not self.reason:
             _print(f"turnwise: {error}")
-        self._exit(self._code or EXIT_FAILURE, "stopped" if self.reason else "failed", error)
+        self._exit(self._code or FAILED, "stopped" if self.reason else "failed", error)
 
     def abandon(self, error: str) -> None:
         """End the run as ``fail`` does, but leave its row as it is: another process drives the run now."""

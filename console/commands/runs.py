@@ -120,7 +120,7 @@ def stop(run: Run, store: Store = DEFAULT_STORE, as_json: Json = False) -> None:
 def fork(
     origin: Annotated[
         str,
-        typer.Argument(metavar="RUN[@UPDATE]", help="The run, and the update of the checkpoint; without: the newest."),
+        typer.Argument(metavar="RUN", help="The run, whose newest checkpoint is taken, or RUN@UPDATE."),
     ],
     name: Annotated[
         str | None, typer.Option("--name", help="Name of the new run. Default: RUN-2, or the next free number.")

@@ -15,6 +15,7 @@ from turnwise.envs.base import TurnEnv
 from turnwise.envs.errors import EnvironmentFailed
 from turnwise.envs.runner import call_thread as calls
 from turnwise.envs.runner.once import call_once
+from turnwise.errors import REFUSED
 from turnwise.process import limits, output
 from turnwise.process.output import EXIT_LOST, LOST
 from turnwise.store.database_errors import to_store_error
@@ -89,7 +90,7 @@ def test_a_limit_on_the_size_of_files_is_no_full_disk(monkeypatch: pytest.Monkey
 
 
 def test_a_file_that_was_closed_names_its_cause(capsys: pytest.CaptureFixture[str]) -> None:
-    assert report(OSError(errno.EBADF, "Bad file descriptor")) == EXIT_LOST
+    assert report(OSError(errno.EBADF, "Bad file descriptor")) == REFUSED
     printed = capsys.readouterr().err
     assert printed == f"turnwise: a file, a folder or stdout: Bad file descriptor; if stdout can be written, {LOST}\n"
 

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ... import __version__
-from ...errors import TurnwiseError
+from ...errors import FAILED, TurnwiseError
 from ...logs import LogFolder
 from ...store.database import Database
 from ...store.errors import Fenced
@@ -22,6 +22,7 @@ from ..cluster.actors import Cluster
 from ..config.schema import RunConfig
 from ..context import RunContext
 from ..evaluation.in_run import Evaluator
+from ..preflight.refusal import Refused
 from ..shutdown import SHUTDOWN
 from ..telemetry.code_identity import git_revision, package_versions
 from ..telemetry.events import Event, Note
@@ -110,6 +111,8 @@ class Driver:
             return result
         except TurnwiseError as failure:
             error = str(failure)
+            if self._recorded and not isinstance(failure, Refused):
+                failure.exit_code = FAILED
             self._fenced = isinstance(failure, Fenced)
             raise
         except (KeyboardInterrupt, asyncio.CancelledError):
@@ -120,7 +123,9 @@ class Driver:
             if failure.errno not in (errno.ENOSPC, errno.EDQUOT):
                 raise
             error = f"no room left for {failure.filename or 'a file'}; free some space and run the same command again"
-            raise TurnwiseError(error) from failure
+            full = TurnwiseError(error)
+            full.exit_code = FAILED
+            raise full from failure
         except BaseException as failure:
             error = f"{type(failure).__name__}: {failure}"
             raise

@@ -8,7 +8,7 @@ from random import Random
 from typing import TYPE_CHECKING, Protocol
 
 from ....agents.weights.base import Link, WeightSender
-from ....errors import TurnwiseError
+from ....errors import FAILED, TurnwiseError
 from ...algorithms.advantages.base import TokenModel
 from ...algorithms.groups import TrainSample
 from ...config.sections import LearnerConfig
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 class RankFailed(TurnwiseError):
     """A rank of the learner died or does not answer. All ranks are ended; the last checkpoint is whole."""
+
+    exit_code = FAILED
 
 
 class RanksLate(RankFailed):
