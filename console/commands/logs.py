@@ -11,11 +11,13 @@ import typer
 from ...errors import TurnwiseError
 from ...logs import LEVELS, Level, files, parse
 from ..options import DEFAULT_STORE, Json, Store, open_store
-from ..terminal.output import GUTTER, echo, print_json
+from ..terminal.output import GUTTER, echo, format_value, print_json
 from ..terminal.sanitize import indented, one_line
 
 FOLLOW_INTERVAL_S = 0.5
 HEAD = ("time", "level", "process", "pid", "logger", "message", "error")
+LIBRARIES = frozenset({"py.warnings", "ray", "torch", "transformers", "vllm"})
+"""Libraries whose loggers warn at each start of an engine."""
 Record = Mapping[str, Any]
 
 
@@ -33,6 +35,9 @@ def logs(
         int, typer.Option("--limit", min=1, max=1_000_000, help="Number of newest records to print.")
     ] = 200,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Print new records until Ctrl-C.")] = False,
+    libraries: Annotated[
+        bool, typer.Option("--libraries", help="Also warnings of vLLM, Ray, torch and transformers; errors are always.")
+    ] = False,
     paths: Annotated[bool, typer.Option("--files", help="List the log files instead.")] = False,
     store: Store = DEFAULT_STORE,
     as_json: Json = False,
@@ -50,6 +55,8 @@ def logs(
         return
 
     def wanted(record: Record) -> bool:
+        if not libraries and _is_of_library(record) and record.get("level") == "warning":
+            return False
         rank = LEVELS.index(record["level"]) if record.get("level") in LEVELS else len(LEVELS)
         return rank >= LEVELS.index(level) and process in (None, record.get("process"))
 
@@ -58,6 +65,11 @@ def logs(
     while follow:
         time.sleep(FOLLOW_INTERVAL_S)
         _print(filter(wanted, tail.read()), as_json)
+
+
+def _is_of_library(record: Record) -> bool:
+    name = str(record.get("logger"))
+    return name in LIBRARIES or name.partition(".")[0] in LIBRARIES
 
 
 def _folder(run: str, store: str) -> Path:
@@ -119,8 +131,17 @@ def _print(records: Iterable[Record], as_json: bool) -> None:
             echo(_line(record))
 
 
+def _flat(record: Record) -> Iterator[tuple[str, object]]:
+    """Yield the fields of a record; those of a table, such as the numbers of an update, one by one."""
+    for name, value in record.items():
+        if isinstance(value, Mapping):
+            yield from ((key, format_value(one)) for key, one in value.items())
+        else:
+            yield name, value
+
+
 def _line(record: Record) -> str:
-    data = "".join(f" {name}={value}" for name, value in record.items() if name not in HEAD)
+    data = "".join(f" {name}={value}" for name, value in _flat(record) if name not in HEAD)
     head = f"{record['time']} {record.get('level')} {record.get('process')} {record.get('pid')} {record.get('logger')}"
     error = record.get("error")
     line = one_line(f"{head}: {record['message']}{data}", width=None)

@@ -93,3 +93,31 @@ def test_the_logs_of_an_evaluation_are_refused_with_the_reason(turnwise: Turnwis
         refused = turnwise("runs", "logs", "eval-1", *options, "--store", store)
         assert (refused.code, refused.out) == (2, "")
         assert "`eval-1` is an evaluation, and evaluations keep no log files" in refused.err
+
+
+def test_start_up_warnings_of_libraries_are_shown_on_request(turnwise: Turnwise, store: str, tmp_path: Path) -> None:
+    logs = tmp_path / "demo" / "logs"
+    logs.mkdir(parents=True)
+    named = [
+        ("vllm.config", "warning", "a"),
+        ("vllm", "error", "b"),
+        ("my_pkg.envs", "warning", "c"),
+        ("ray", "info", "d"),
+    ]
+    lines = [
+        {"time": str(at), "level": level, "process": "engine", "pid": 1, "logger": logger, "message": text}
+        for at, (logger, level, text) in enumerate(named)
+    ]
+    (logs / "engine-1.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert messages(turnwise("runs", "logs", "demo", "--store", store, "--json").out) == ["b", "c", "d"]
+    assert messages(turnwise("runs", "logs", "demo", "--libraries", "--store", store, "--json").out) == list("abcd")
+
+
+def test_the_numbers_of_an_update_are_one_field_each(turnwise: Turnwise, store: str, tmp_path: Path) -> None:
+    logs = tmp_path / "demo" / "logs"
+    logs.mkdir(parents=True)
+    event = {"update": 3, "success": 0.25, "groups": {"ready": 2}}
+    line = {"time": "1", "level": "info", "process": "driver", "pid": 1, "message": "UpdateDone", "event": event}
+    (logs / "driver-1.jsonl").write_text(json.dumps(line) + "\n")
+    out = turnwise("runs", "logs", "demo", "--store", store).out
+    assert out.endswith(": UpdateDone update=3 success=0.25 groups=ready 2\n")
