@@ -1,6 +1,7 @@
 """``turnwise train``: start the run of a configuration, or resume its unfinished run."""
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -8,8 +9,12 @@ import typer
 
 from ..options import DEFAULT_STORE, Json, LogLevel, Overrides, Store
 
+KINDS = {"Note": "note", "UpdateDone": "update", "EvalResult": "evaluation"}
+"""The ``event`` of each JSON line of ``train --json``, by the class of the event; the last line is the ``result``."""
+
 if TYPE_CHECKING:
     from ...trainer.run.identity import Origin
+    from ...trainer.telemetry.events import Event
 
 
 def train(
@@ -47,7 +52,10 @@ def train(
 
 
 def start(config: object, *, store: str, fork: "bool | Origin", as_json: bool) -> None:
-    """Run a checked configuration under the live view; with ``as_json``, the last line of stdout is the result."""
+    """Run a checked configuration under the live view.
+
+    With ``as_json``, stdout has one JSON object per event, and the result last; each names its kind as ``event``.
+    """
     from ...trainer.config.schema import RunConfig
     from ...trainer.run.run import train as run
     from ..terminal.live import LiveView
@@ -55,8 +63,14 @@ def start(config: object, *, store: str, fork: "bool | Origin", as_json: bool) -
 
     assert isinstance(config, RunConfig)  # noqa: S101 - typed as object to keep the configuration's import lazy
     with LiveView(config.name, stderr=as_json) as view:
-        result = run(config, store_url=store, fork=fork, report=view)
+
+        def report(event: "Event") -> None:
+            if as_json:
+                print_json({"event": KINDS[type(event).__name__], **asdict(event)}, indent=None)
+            view(event)
+
+        result = run(config, store_url=store, fork=fork, report=report)
     if as_json:
-        print_json(result.json(), indent=None)
+        print_json({"event": "result", **result.json()}, indent=None)
     else:
         print_fields(result_fields(result.json()))

@@ -43,7 +43,10 @@ def said(url: str) -> dict[str, Any]:
     settings = (f"max_steps={UPDATES}", "max_seconds=300", "evaluation.tasks=102", 'trackers=["tensorboard"]')
     smaller = [word for one in settings for word in ("--set", one)] + ["--profile"]
     out = turnwise("train", str(ROOT / "examples" / "quickstart.toml"), "--json", "--store", url, *smaller)
-    return json.loads(out.splitlines()[-1])
+    *events, result = map(json.loads, out.splitlines())
+    assert [one["update"] for one in events if one["event"] == "update"] == list(range(1, result["updates"] + 1))
+    assert result["event"] == "result"
+    return result
 
 
 @pytest.fixture(scope="module")

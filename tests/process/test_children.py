@@ -86,7 +86,9 @@ def test_a_run_survives_its_environments(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "turnwise.console.app", "train", "started.toml", "--json"]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=280, cwd=here, env=variables)
     assert ran.returncode == 0, ran.stderr
-    assert json.loads(ran.stdout)["status"] == "finished"
+    events = [json.loads(line) for line in ran.stdout.splitlines()]
+    assert {"note", "update"} <= {one["event"] for one in events}
+    assert [events[-1][key] for key in ("event", "status")] == ["result", "finished"]
     assert left_processes(here) == []
     assert list(elsewhere.iterdir()) == []
     files = {path.name for path in (here / "runs" / "started").iterdir()}
