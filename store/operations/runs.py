@@ -78,7 +78,7 @@ def create_run(
         return epoch
     values = {"status": "running", "stop_requested": False, "error": "", "ended_at": None, "config": row["config"]}
     values |= {"epoch": epoch + 1, "driver": driver, "config_hash": config_hash}
-    if epoch and (keys := _differences(stored.config, row["config"])):
+    if epoch and (keys := _differences(stored.config, config)):
         values["changes"] = [*stored.changes, {"after_update": _saved_update(tx, stored.no), "keys": keys}]
     change(tx.conn, run_table, run_table.c.no == stored.no, **values)
     return epoch + 1
