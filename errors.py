@@ -54,6 +54,8 @@ _REASONS = {
     "model": "must be a table",
     "model_attributes": "must be a table",
     "string": "must be a text",
+    "string_pattern_mismatch": "must match the pattern {pattern}",
+    "string_too_long": "must have at most {max_length} characters",
     "tuple": "must be a list",
 }
 """Reasons by the type of pydantic's error, or by the part of it before the last underscore."""

@@ -99,7 +99,7 @@ def _wrong(error: Any, command: str, root: Any) -> str:
 
 def _invalid(error: Any, parameter: Any, name: str) -> str:
     """Return why the value of a parameter is not valid; a choice names the nearest one."""
-    details = getattr(error.__cause__, "errors", list)()
+    details: list[Any] = getattr(error.__cause__, "errors", list)()
     value = details[0]["input"] if details else None
     why = reason(details[0]) if details else error.message
     kind = parameter.type_descriptor

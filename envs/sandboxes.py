@@ -14,7 +14,7 @@ from typing import Any, TypeVar, get_type_hints
 
 from pydantic import ValidationError
 
-from ..errors import TurnwiseError, reason
+from ..errors import TurnwiseError, reason, suggestion
 from ..sandbox.backends.protocol import Prerequisite
 from ..sandbox.backends.registry import AUTO, PREFERRED, backend_class
 from ..sandbox.cluster.client import ClusterProvider
@@ -122,10 +122,10 @@ def sandbox_settings(*values: Mapping[str, Any]) -> SandboxSettings:
             # The backend or its options, which their check describes.
             raise TurnwiseError(f"sandbox settings: {first['ctx']['error']}") from None
         key = ".".join(map(str, first["loc"]))
-        known = ", ".join([*SandboxSettings.model_fields, "options.NAME"])
+        settings = [*SandboxSettings.model_fields, "options.NAME"]
         unknown = first["type"] == "extra_forbidden"
-        why = "there is no such setting" if unknown else reason(first)
-        raise TurnwiseError(f"sandbox setting `{key}`: {why}; the settings are {known}") from None
+        why = f"there is no such setting{suggestion(key, settings)}" if unknown else reason(first)
+        raise TurnwiseError(f"sandbox setting `{key}`: {why}; the settings are {', '.join(settings)}") from None
 
 
 def lease_in_process(settings: SandboxSettings) -> None:

@@ -10,7 +10,7 @@ from turnwise.errors import reason
 class Settings(BaseModel, extra="forbid"):
     count: int = Field(1, ge=1, le=5)
     rate: float = Field(1.0, gt=0, allow_inf_nan=False)
-    name: str = "a"
+    name: str = Field("a", pattern="^[a-z]*$", max_length=9)
     kind: Literal["one", "two"] = "one"
     flag: bool = True
     table: dict[str, int] = Field(default_factory=dict)
@@ -36,6 +36,8 @@ class Settings(BaseModel, extra="forbid"):
         ({"rate": float("nan")}, "must be a finite number"),
         ({"name": 3}, "must be a text"),
         ({"name": "long"}, "at most 3 letters"),
+        ({"name": "A"}, "must match the pattern ^[a-z]*$"),
+        ({"name": "a" * 10}, "must have at most 9 characters"),
         ({"kind": "three"}, "must be one of 'one' or 'two'"),
         ({"flag": "perhaps"}, "must be true or false"),
         ({"table": 3}, "must be a table"),

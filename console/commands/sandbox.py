@@ -11,6 +11,7 @@ from ..options import Json
 from ..terminal.output import console, print_json
 from ..terminal.sanitize import one_line, sanitize
 from ..terminal.tables import print_table
+from .envs import read_options
 
 if TYPE_CHECKING:
     from ...sandbox.backends.protocol import Backend
@@ -147,16 +148,11 @@ def _with_backend(
 
     Raises:
         SandboxError: the backend or an option is unknown, or the backend is not available on this machine.
-        BadParameter: an option is not `KEY=VALUE`.
+        InvalidOption: an option is not `KEY=VALUE`.
     """
     from ...sandbox.backends.registry import make_backend
 
-    chosen: dict[str, Any] = {}
-    for option in options or []:
-        key, equals, value = option.partition("=")
-        if not equals:
-            raise typer.BadParameter(f"{option} is not KEY=VALUE", param_hint="--option")
-        chosen[key] = value
+    chosen = read_options(options)
 
     async def whole() -> T:
         instance = make_backend(name, "console", allow_untrusted=True, options=chosen)

@@ -100,11 +100,13 @@ def build_reward(name: str, reward: str, options: dict[str, Any]) -> "RewardShap
 
 def _wrong_option(item: Mapping[str, Any], name: str) -> str:
     """Return the option that an error of the validation names, and why it is wrong."""
+    from ...trainer.algorithms.component import NAME_ERROR
     from ...trainer.algorithms.registry import component_class
     from ...trainer.algorithms.rewards.base import RewardShaper
 
     path = ".".join(map(str, item["loc"]))
     why = reason(item)
     if item["type"] == "extra_forbidden":
-        why += suggestion(path, list(component_class(RewardShaper, name).model_fields))
-    return f"`--option {path}`: {why}" if path else why
+        base: Any = RewardShaper
+        why += suggestion(path, list(component_class(base, name).model_fields))
+    return f"`--option {path}`: {why}" if path and item["type"] != NAME_ERROR else why

@@ -273,7 +273,7 @@ def find_checkpoint(conn: Connection, name: str) -> PolicyVersion:
     find_run(conn, run)
     saved = {version.update: version for version in checkpoints(conn, run)}
     if not saved:
-        raise NotFound(f"run {run} has no checkpoint")
+        raise NotFound(f"run {run} has no checkpoint: name another run; `turnwise runs list` lists them")
     if not at:
         return saved[max(saved)]
     if update.isdecimal() and int(update) in saved:

@@ -1,4 +1,4 @@
-"""Wrong arguments are one line, and help texts have plain placeholders."""
+"""Help texts, the package as a program, and completion; ``test_mistakes.py`` has wrong arguments."""
 
 import subprocess
 import sys
@@ -6,31 +6,6 @@ import sys
 import pytest
 
 from .conftest import Turnwise
-
-
-@pytest.mark.parametrize(
-    ("words", "line"),
-    [
-        ("trainn", "`turnwise` has no command `trainn` (did you mean `train`?); `turnwise --help` lists the commands"),
-        ("replay t0", "`turnwise` has no command `replay` (did you mean `turnwise trajectories replay`?)"),
-        ("runs shw", "`turnwise runs` has no command `shw` (did you mean `show`?); `turnwise runs --help` lists"),
-        ("train", "`turnwise train` needs CONFIG.toml; `turnwise train --help` lists the options"),
-        ("trajectories export", "`turnwise trajectories export` needs the option `--out`"),
-        ("train --stor x", "`turnwise train` has no option `--stor` (did you mean `--store`?)"),
-        ("train x.toml --set", "the option `--set` needs a value"),
-        ("runs list --json=1", "the option `--json` takes no value"),
-        ("eval --env x --tasks many", "`--tasks many`: must be an integer"),
-        ("eval --env x --tasks 0", "`--tasks 0`: must be at least 1"),
-        ("eval --env x --split tset", "`--split tset`: must be one of train, test (did you mean `test`?)"),
-        ("eval --env x --temperature nan", "must be a finite number"),
-        ("runs show a b", "`turnwise runs show` takes no further argument, got `b`"),
-    ],
-)
-def test_a_wrong_argument_is_one_line(turnwise: Turnwise, words: str, line: str) -> None:
-    ended = turnwise(*words.split())
-    assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)
-    assert ended.err.startswith("turnwise: ")
-    assert line in ended.err
 
 
 @pytest.mark.parametrize("words", ["envs play", "train", "runs", "runs lineage"])

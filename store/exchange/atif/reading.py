@@ -28,6 +28,7 @@ from ..episodes import Episode
 from .models import AtifStep, ContentPart, Document
 from .origin import EpisodeOrigin, TaskOrigin, TurnOrigin, episode_origin, turn_origin
 
+FORMATS = "an import reads ATIF, and the Parquet that `turnwise trajectories export` writes (`--format parquet`)"
 NAMESPACE = UUID("0192f6c4-3a51-7c1e-9a55-6d6f1c0f8e11")
 """Namespace of the uids of documents that have none."""
 MAX_DOCUMENT = 64 * 2**20
@@ -57,7 +58,7 @@ def read_atif(path: Path, task: TaskOrigin | None) -> Iterator[Episode]:
             except ValidationError as error:
                 first = error.errors()[0]
                 where = ".".join(map(str, first["loc"])) or "the document"
-                raise ExchangeError(f"`{place}` is not ATIF: `{where}`: {reason(first)}") from error
+                raise ExchangeError(f"`{place}` is not ATIF: `{where}`: {reason(first)}; {FORMATS}") from error
             except ExchangeError as error:
                 raise ExchangeError(f"`{place}`: {error}") from error
 
