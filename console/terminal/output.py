@@ -7,13 +7,14 @@ records become objects.
 import dataclasses
 import json
 import math
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from enum import Enum
 from pathlib import Path
 from time import monotonic
-from typing import Any
+from typing import Any, Literal
 
 from rich.console import Console
 
@@ -26,8 +27,10 @@ GUTTER = "| "
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Return a console without markup, emoji codes and automatic highlighting."""
-    return Console(file=errors() if stderr else stdout(), markup=False, emoji=False, highlight=False)
+    """Return a console without markup, emoji codes and automatic highlighting; with ``NO_COLOR``, without any style."""
+    styles: Literal["auto"] | None = None if os.environ.get("NO_COLOR") else "auto"
+    out = errors() if stderr else stdout()
+    return Console(file=out, markup=False, emoji=False, highlight=False, color_system=styles)
 
 
 def echo(text: str, *, end: str = "\n") -> None:

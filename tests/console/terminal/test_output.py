@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from turnwise.console.terminal.output import ago, format_value, jsonable, print_json, result_fields
+from turnwise.console.terminal.output import ago, console, format_value, jsonable, print_json, result_fields
 from turnwise.records import Status
 
 VALUES = st.recursive(
@@ -98,3 +98,14 @@ def test_numbers_and_mappings_in_words() -> None:
     assert format_value({"find": 0.94123456, "open": 1.0, "n": 3}) == "find 0.9412, open 1, n 3"
     assert format_value(None) == ""
     assert format_value(float("nan")) == "not defined"
+
+
+@pytest.mark.parametrize(("no_color", "styled"), [("", True), ("1", False)])
+def test_no_color_leaves_no_style(monkeypatch: pytest.MonkeyPatch, no_color: str, styled: bool) -> None:
+    monkeypatch.setenv("NO_COLOR", no_color)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    shown = console()
+    with shown.capture() as captured:
+        shown.print("head", style="bold")
+    assert ("\x1b" in captured.get()) is styled
