@@ -143,10 +143,10 @@ def fork(
         found = queries.find_run(conn, origin.partition("@")[0])
         if found.kind != "train":
             raise NotForkable(f"{found.id} is a run of kind {found.kind}; only a training run can be forked")
+        raw = {**found.config, "name": name or found.id}
+        for assignment in overrides or []:
+            override(raw, assignment)
         version = queries.find_checkpoint(conn, origin)
-    raw = {**found.config, "name": name or found.id}
-    for assignment in overrides or []:
-        override(raw, assignment)
     start(parse_config(raw), store=store, fork=Origin(found.id, version.id), as_json=as_json)
 
 

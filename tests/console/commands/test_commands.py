@@ -198,10 +198,10 @@ def test_images_that_cannot_be_written_are_reported(turnwise: Turnwise, store: s
         (["trajectories", "list", "--run", "nope"], "no run nope"),
         (["trajectories", "list", "--sort", "nope"], "created_at"),
         (["trajectories", "list", "--after", "nope"], "nope"),
-        (["trajectories", "list", "--status", "compelted"], "'completed', 'truncated'"),
-        (["trajectories", "list", "--purpose", "trian"], "'train', 'eval'"),
-        (["runs", "list", "--status", "finihsed"], "'finished', 'failed'"),
-        (["runs", "list", "--kind", "evals"], "'train', 'eval'"),
+        (["trajectories", "list", "--status", "compelted"], "running, completed, truncated, env_error"),
+        (["trajectories", "list", "--purpose", "trian"], "train, eval (did you mean `train`?)"),
+        (["runs", "list", "--status", "finihsed"], "(did you mean `finished`?)"),
+        (["runs", "list", "--kind", "evals"], "train, eval (did you mean `eval`?)"),
         (["runs", "fork", "demo", "--set", "max_steps"], "expected key=value"),
     ],
 )
@@ -316,7 +316,7 @@ def test_envs_check_names_running_checks_and_lists_failures_last(turnwise: Turnw
         hanging.communicate(timeout=10)
     ended = turnwise("envs", "check", FAULTY, "--option", "fault=raise", "--option", "where=reset")
     assert ended.code == 1
-    assert ended.out.splitlines()[-1] == "0 passed, 18 skipped, 1 failed: reset"
+    assert ended.out.splitlines()[-1] == "0 passed, 19 skipped, 1 failed: reset"
 
 
 def test_envs_list_contains_the_environments_of_turnwise(turnwise: Turnwise) -> None:

@@ -18,7 +18,7 @@ from ..conftest import ENV, Turnwise
 def test_sandbox_settings_of_a_command_are_checked(turnwise: Turnwise, command: tuple[str, ...]) -> None:
     wrong = turnwise(*command, "--sandbox", "per_node=3")
     assert wrong.code != 0
-    assert "sandbox setting `per_node`: there is no such setting; the settings are " in wrong.err
+    assert "sandbox setting `per_node`: there is no such setting (did you mean 'max_per_node'?)" in wrong.err
     assert "max_per_node, memory_per_node_mib" in wrong.err
 
 
