@@ -57,6 +57,7 @@ VALUES: dict[str, str] = {
     "env": ENV,
     "env_id": ENV,
     "run": "demo",
+    "origin": "demo",
     "trajectory": "t0",
     "at": "1",
     "number": "1",
