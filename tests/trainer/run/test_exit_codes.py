@@ -9,6 +9,7 @@ from turnwise.store.database import open_database
 from turnwise.trainer.config.loading import parse_config
 from turnwise.trainer.learner.backends.base import RankFailed
 from turnwise.trainer.preflight.refusal import Refusal, Refused
+from turnwise.trainer.run.callbacks import Callbacks
 from turnwise.trainer.run.driver import Driver
 from turnwise.trainer.run.identity import RunIdentity
 
@@ -27,7 +28,7 @@ def test_the_exit_code_says_whether_the_run_had_begun(
 ) -> None:
     database = open_database(f"sqlite:///{tmp_path}/turnwise.db", create=True)
     config = parse_config({"name": "r", "environments": [{"id": "e"}]})
-    driver = Driver(config, database, RunIdentity("r", resumes=False), lambda event: None, 0.0)
+    driver = Driver(config, database, RunIdentity("r", resumes=False), lambda event: None, 0.0, Callbacks(()))
 
     async def fail() -> None:
         driver._recorded = recorded
