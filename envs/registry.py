@@ -167,20 +167,34 @@ def spec(env_id: str) -> EnvSpec:
                 raise UnknownEnvironment(f"environment {env_id!r}: cannot import {module!r}: {why}") from error
     if name in gymnasium.registry:
         return gymnasium.registry[name]
-    near = _near(module, name)
-    hint = f"; did you mean {near!r}?" if near else ""
+    close = nearest(name, module)
+    hint = f"; did you mean {close!r}?" if close else ""
     if not module and not name.startswith("turnwise/"):
         hint += f"; for an id of a module that is not installed as a plugin, write `module:{name}`"
     failed = "".join(f"; plugin {point} did not load ({why})" for point, why in broken.items())
     raise UnknownEnvironment(f"no environment {env_id!r}{hint} (`turnwise envs list` shows all){failed}")
 
 
-def _near(module: str, name: str) -> str:
-    """Return the nearest id in the form that ``make`` takes: only shipped environments need no module."""
-    close = difflib.get_close_matches(name, all_ids(), n=1, cutoff=0.3)
+def nearest(name: str, module: str = "") -> str:
+    """Return the nearest id in the form that ``make`` takes: only shipped environments need no module.
+
+    Without a namespace, ``name`` is compared with the names of the ids. Empty if none is near.
+    """
+    if "/" in name:
+        ids = {env_id: env_id for env_id in all_ids()}
+    else:
+        ids = {part: env_id for env_id in all_ids() for part in (_bare(env_id), _bare(env_id).partition("-")[0])}
+        name = _bare(name)
+    close = difflib.get_close_matches(name, ids, n=1, cutoff=0.3)
     if not close:
         return ""
-    return f"{module}:{close[0]}" if module and not close[0].startswith("turnwise/") else close[0]
+    env_id = ids[close[0]]
+    return f"{module}:{env_id}" if module and not env_id.startswith("turnwise/") else env_id
+
+
+def _bare(env_id: str) -> str:
+    """Return the name of an id without namespace and version, in lower case."""
+    return env_id.partition("/")[2 if "/" in env_id else 0].rpartition("-v")[0 if "-v" in env_id else 2].casefold()
 
 
 def _why(error: BaseException, module: str, name: str) -> str:

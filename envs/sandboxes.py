@@ -29,6 +29,8 @@ __all__ = [
     "NodeSupervisor",
     "SandboxSettings",
     "any_sandboxed",
+    "declaration",
+    "declared",
     "in_another_sandbox_if_lost",
     "lease_from_run",
     "lease_in_process",
@@ -48,12 +50,12 @@ def any_sandboxed(env_ids: Iterable[str]) -> bool:
     Raises:
         UnknownEnvironment: an id is not registered.
     """
-    return any(_declared(env_id, "sandboxed", TurnEnv.sandboxed) for env_id in env_ids)
+    return any(declared(env_id, "sandboxed", TurnEnv.sandboxed) for env_id in env_ids)
 
 
 def sandbox_memory_mib(env_id: str) -> int:
     """Return the memory of the largest sandbox that one episode of an environment leases, as its class declares it."""
-    return int(_declared(env_id, "sandbox_memory_mib", TurnEnv.sandbox_memory_mib))
+    return int(declared(env_id, "sandbox_memory_mib", TurnEnv.sandbox_memory_mib))
 
 
 def missing_images(env_ids: Iterable[str], settings: SandboxSettings, *, here: bool) -> Iterator[str]:
@@ -64,7 +66,7 @@ def missing_images(env_ids: Iterable[str], settings: SandboxSettings, *, here: b
     Raises:
         UnknownEnvironment: an id is not registered.
     """
-    images = {env_id: _declared(env_id, "sandbox_image", TurnEnv.sandbox_image) for env_id in env_ids}
+    images = {env_id: declared(env_id, "sandbox_image", TurnEnv.sandbox_image) for env_id in env_ids}
     parts: list[Prerequisite] | None = None
     for env_id, image in images.items():
         if not image:
@@ -180,14 +182,14 @@ def in_another_sandbox_if_lost(work: Callable[[], T]) -> T:
             raise first from second
 
 
-def _declared(env_id: str, name: str, default: Any) -> Any:
+def declared(env_id: str, name: str, default: Any) -> Any:
     """Return an attribute of the outermost of the environment's registered wrappers and its class that declares it."""
     wrappers = [_loaded(wrapper.entry_point) for wrapper in reversed(spec(env_id).additional_wrappers)]
     own = (vars(each)[name] for wrapper in wrappers for each in getattr(wrapper, "__mro__", ()) if name in vars(each))
-    return next(own, getattr(_declaration(env_id), name, default))
+    return next(own, getattr(declaration(env_id), name, default))
 
 
-def _declaration(env_id: str) -> Any:
+def declaration(env_id: str) -> Any:
     """Return what declares an environment: its class, or its factory function."""
     entry = _loaded(spec(env_id).entry_point)
     if isinstance(entry, type) or hasattr(entry, "sandboxed"):

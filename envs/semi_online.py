@@ -148,7 +148,7 @@ class Attempt:
 
 
 class SemiOnlineEnv(EpisodeEnv[Attempt]):
-    """The episodes of experts in the file ``path``, which ``turnwise trajectories experts`` writes.
+    """Repeat the episodes of experts in the file ``path``, which ``turnwise trajectories experts`` writes.
 
     Args:
         patch: ``thought_free`` inserts the expert's action, ``with_thought`` the expert's whole text, ``none`` ends the

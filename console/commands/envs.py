@@ -16,6 +16,7 @@ from ..terminal.output import console, echo, jsonable, print_json, print_lines, 
 from ..terminal.tables import print_table
 
 if TYPE_CHECKING:
+    from ...envs.authoring.listing import Listed
     from ...envs.spaces import Png
 
 app = typer.Typer(help="List, check, play and create environments.", no_args_is_help=True)
@@ -69,21 +70,41 @@ def choose_sandboxes(assignments: list[str] | None) -> None:
 
 @app.command("list")
 def list_envs(
-    containing: Annotated[str, typer.Argument(metavar="TEXT", help="List only ids that contain this text.")] = "",
+    containing: Annotated[
+        str, typer.Argument(metavar="TEXT", help="List only ids that contain this text, each in a row.")
+    ] = "",
+    every: Annotated[bool, typer.Option("--all", help="List each task of MiniWoB++ in a row.")] = False,
     as_json: Json = False,
 ) -> None:
-    """List the registered environments and the plugins that failed to load."""
-    from ...envs import registry
+    """List the registered environments, yours first; exit 1 if none matches.
 
-    ids = [env_id for env_id in registry.all_ids() if containing.lower() in env_id.lower()]
-    found = [{"id": env_id, "status": "registered", "detail": ""} for env_id in ids]
-    broken = registry.load_plugins().items()
-    found += [{"id": point, "status": "broken plugin", "detail": why} for point, why in broken]
+    The number of tasks is of the splits train and test. A plugin that failed to load is listed with the error.
+    """
+    from ...envs.authoring.listing import Listed, listed
+    from ...envs.errors import UnknownEnvironment
+    from ...envs.registry import load_plugins
+
+    found, failed = list[Listed](), ""
+    try:
+        found = listed(containing, unfold=every or as_json or bool(containing))
+    except UnknownEnvironment as error:
+        failed = str(error)
+    found = [*(Listed(point, unknown=f"plugin: {why}") for point, why in load_plugins().items()), *found]
     if as_json:
         print_json(found)
-    else:
-        rows = [tuple(row.values()) for row in found]
-        print_table(("id", "status", ""), rows, empty="no such environment is registered")
+    elif found:
+        print_table(("environment", "sandbox", "tasks", "package", "description"), map(_row, found), empty="")
+    if failed:
+        print_text(f"turnwise: {failed}", out=console(stderr=True))
+        raise typer.Exit(1)
+
+
+def _row(one: "Listed") -> tuple[str, ...]:
+    """Return the cells of an environment in the table."""
+    tasks = ", ".join(map(str, one.tasks.values())) if one.tasks else "not known" if one.unknown else "every seed"
+    members = f"{one.id} ({one.members})" if one.members > 1 else one.id
+    sandbox = one.image or ("yes" if one.sandboxed else "no")
+    return members, sandbox, tasks, one.package, one.description or one.unknown
 
 
 @app.command()

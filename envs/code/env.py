@@ -63,8 +63,9 @@ class Work:
 
 
 class CodeEnv(WorkspaceEnv[Work]):
-    """A repository with a shell. ``family``: ``mix`` or one of ``instances.FAMILIES``; ``folder``: custom tasks.
+    """Repair a repository through a shell and an editor, judged by hidden checks.
 
+    ``family``: ``mix`` or one of ``instances.FAMILIES``; ``folder``: custom tasks.
     Costs are subtracted: ``turn_cost`` per turn, ``invalid_cost`` per action that does not parse or apply.
     ``trusted`` marks the policy as harmless, so that a local sandbox is allowed. ``max_chars`` bounds observations.
 

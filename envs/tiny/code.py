@@ -169,7 +169,9 @@ class Repair:
 
 
 class TinyCodeEnv(TinyEnv[Repair], WorkspaceEnv[Repair]):
-    """A small program with faults. ``family``: ``mix``, or one of ``repair``, ``set``, ``write``.
+    """Repair a small program, in a closed vocabulary.
+
+    ``family``: ``mix``, or one of ``repair``, ``set``, ``write``.
 
     Raises:
         ValueError: the family or, at reset, the split is unknown.

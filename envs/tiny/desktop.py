@@ -101,7 +101,7 @@ OTHER_WEIGHT = 0.25
 
 
 class TinyDesktopEnv(TinyEnv[Instance]):
-    """A calculator's tasks in a closed vocabulary.
+    """Show a number on a real calculator, in a closed vocabulary.
 
     Raises:
         ValueError: ``by`` or, at reset, the split is unknown.

@@ -154,8 +154,10 @@ class Visit:
 
 
 class TextSiteEnv(TinyEnv[Visit]):
-    """The site of a seed. ``family`` is ``mix`` or one of ``find``, ``login``, ``open``; ``pool_size`` is the number of
-    training tasks, or 0 for one task per seed.
+    """Find a price, log in or open a section on a small text site, in a closed vocabulary.
+
+    ``family`` is ``mix`` or one of ``find``, ``login``, ``open``; ``pool_size`` is the number of training tasks, or 0
+    for one task per seed.
 
     Raises:
         ValueError: the family or, at reset, the split is unknown; or ``pool_size`` is negative.

@@ -84,7 +84,9 @@ class LoginEnv(WebAppsEnv):
 
 
 class TinyWebEnv(TinyEnv[BrowserEnv[Any]]):
-    """Tasks of MiniWoB++ in a closed vocabulary; ``episode`` is the environment of the task, in the browser.
+    """Complete a task of MiniWoB++ in a real browser, in a closed vocabulary.
+
+    ``episode`` is the environment of the task, in the browser.
 
     Raises:
         ValueError: ``by`` or, at reset, the split is unknown.

@@ -14,8 +14,9 @@ from .expected import Expected
 
 
 class DesktopTasksEnv(DesktopEnv):
-    """Tasks on real applications. ``template``, such as ``editor/replace-word``, selects one, with the seed unchanged.
+    """Complete a task in the applications of a real desktop.
 
+    ``template``, such as ``editor/replace-word``, selects one, with the seed unchanged.
     With ``observation = "text"``, tasks that need a screenshot are left out.
 
     Raises:

@@ -30,7 +30,9 @@ WORLD = "world.json"
 
 
 class WebAppsEnv(CustomSiteEnv):
-    """Tasks on three web apps. ``template``, such as ``shop/checkout``, selects one template, with the seed unchanged.
+    """Complete a task on a shop, a wiki or an issue tracker in a real browser.
+
+    ``template``, such as ``shop/checkout``, selects one template, with the seed unchanged.
 
     Raises:
         ValueError: an option is unknown.

@@ -33,7 +33,10 @@ STATE_SCRIPT = "[location.href, !!window.TURNWISE_BEGAN, !!window.WOB_DONE_GLOBA
 
 
 class MiniWoBEnv(BrowserEnv[None]):
-    """One task of MiniWoB++. ``task`` is its name, such as ``click-button``."""
+    """Complete a task of MiniWoB++ in a real browser.
+
+    ``task`` is its name, such as ``click-button``.
+    """
 
     width, height = 320, 320
 

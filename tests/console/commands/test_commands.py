@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from turnwise import __version__
 from turnwise.console.commands import doctor
 from turnwise.console.commands.doctor import Part
 from turnwise.envs.runner.observations import png
@@ -321,7 +322,25 @@ def test_envs_check_names_running_checks_and_lists_failures_last(turnwise: Turnw
 
 def test_envs_list_contains_the_environments_of_turnwise(turnwise: Turnwise) -> None:
     assert ENV in [row["id"] for row in json.loads(turnwise("envs", "list", "--json").out)]
-    assert [row["id"] for row in json.loads(turnwise("envs", "list", "textsite", "--json").out)] == [ENV]
+    (row,) = json.loads(turnwise("envs", "list", "textsite", "--json").out)
+    assert (row["id"], row["package"], row["sandboxed"], row["tasks"]) == (ENV, f"turnwise {__version__}", False, None)
+    assert "on a small text site" in row["description"]
+
+
+def test_envs_list_folds_the_tasks_of_miniwob_and_names_the_nearest_id(turnwise: Turnwise) -> None:
+    lines = turnwise("envs", "list").out.splitlines()
+    assert [line.split()[:4] for line in lines if "MiniWoB-" in line] == [
+        ["turnwise/MiniWoB-*-v0", "(130)", "web", "every"]
+    ]
+    assert lines[-1].startswith("turnwise/WebApps-v0")
+    assert turnwise("envs", "list", "--all").out.count("MiniWoB-") == 130
+    assert turnwise("envs", "list", "MiniWoB-click-test").out.count("MiniWoB-") == 3
+    none = turnwise("envs", "list", "tex-sit")
+    assert (none.code, none.out) == (1, "")
+    assert none.err == "turnwise: no environment has `tex-sit` in its id; did you mean `turnwise/TextSite-v0`?\n"
+    none = turnwise("envs", "list", "minwob", "--json")
+    assert (none.code, json.loads(none.out)) == (1, [])
+    assert "did you mean `turnwise/MiniWoB-" in none.err
 
 
 def test_doctor_finds_the_dependencies_of_training(turnwise: Turnwise) -> None:
