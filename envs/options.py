@@ -1,9 +1,57 @@
 """Check the options of an environment; the errors name the option, the environment and the choices."""
 
-from collections.abc import Iterable
-from typing import TypeVar
+import json
+from collections.abc import Callable, Iterable, Mapping
+from inspect import Parameter, formatannotation, signature
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+
+from pydantic import TypeAdapter, ValidationError
+
+from ..errors import suggestion
 
 T = TypeVar("T")
+
+
+def misfit(make: Callable[..., object], options: Mapping[str, Any]) -> str:
+    """Return which option a constructor does not take, and why; empty if it takes all of them.
+
+    A value is compared with the annotation of its parameter, if there is one that pydantic can check: whole numbers are
+    also numbers, and lists are also tuples.
+    """
+    takes = signature(make).parameters
+    if not any(each.kind is Parameter.VAR_KEYWORD for each in takes.values()):
+        for name in options:
+            if name not in takes:
+                return f"has no option {name!r}{suggestion(name, list(takes))}"
+    hints = _annotations(make)
+    for name, value in options.items():
+        if name in hints and not _is_a(value, hints[name]):
+            return f"takes no {value!r} for the option {name!r}: {_expected(hints[name])}"
+    return ""
+
+
+def _annotations(make: Callable[..., object]) -> dict[str, Any]:
+    try:
+        return get_type_hints(make.__init__ if isinstance(make, type) else make)  # type: ignore[misc]
+    except (NameError, TypeError, AttributeError):
+        return {}
+
+
+def _expected(annotation: Any) -> str:
+    if get_origin(annotation) is Literal:
+        return f"choose from {', '.join(map(str, get_args(annotation)))}"
+    return f"its type is `{formatannotation(annotation)}`"
+
+
+def _is_a(value: Any, annotation: Any) -> bool:
+    """Return whether a JSON value has a type; true for other values, and for types that are not JSON."""
+    try:
+        TypeAdapter(annotation).validate_json(json.dumps(value), strict=True)
+    except ValidationError:
+        return False
+    except Exception:  # noqa: BLE001 - an annotation may be any object
+        return True
+    return True
 
 
 def one_of(option: str, value: T, choices: Iterable[T], env: str = "") -> T:

@@ -20,7 +20,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from importlib.metadata import entry_points
-from inspect import Parameter, signature
 from pathlib import Path
 from threading import RLock
 from typing import Any
@@ -28,10 +27,10 @@ from typing import Any
 import gymnasium
 from gymnasium.envs.registration import EnvSpec, load_env_creator
 
-from ..errors import suggestion
 from ..process.limits import limits, raise_again
 from .base import Adapted, TurnEnv
 from .errors import EnvironmentFailed, UnknownEnvironment
+from .options import misfit
 
 LOG = logging.getLogger(__name__)
 
@@ -227,11 +226,11 @@ def make(env_id: str, **options: Any) -> TurnEnv:
     # The limit counts the turns of the environment as it was registered, inside the wrappers of its specification.
     inside = limit if registered.additional_wrappers else None
     bare = replace(registered, order_enforce=False, max_episode_steps=inside, disable_env_checker=True)
+    if why := _misfit(bare, options):
+        raise EnvironmentFailed(f"{env_id} {why}")
     try:
         made = gymnasium.make(bare, **options)
     except (Exception, SystemExit) as error:
-        if isinstance(error, TypeError) and (unknown := _unknown(bare, options)):
-            raise EnvironmentFailed(f"{env_id} has no option {unknown}") from error
         given = f" with options {options}" if options else ""
         raise EnvironmentFailed(f"{env_id} could not be made{given}: {type(error).__name__}: {error}") from error
     if isinstance(made, TurnEnv) and limit is None:
@@ -248,10 +247,22 @@ def _limit(env_id: str, limit: Any) -> int | None:
     return limit
 
 
-def _unknown(bare: EnvSpec, options: Mapping[str, Any]) -> str:
-    """Return the first option that the constructor does not take, with the nearest known one; else an empty text."""
+def check_options(env_id: str, options: Mapping[str, Any]) -> None:
+    """Check the options of an environment against the parameters of its constructor, without making it.
+
+    Raises:
+        UnknownEnvironment: the id is not registered.
+        EnvironmentFailed: an option is unknown, or has another type than the constructor declares.
+    """
+    rest = {name: value for name, value in options.items() if name != "max_episode_steps"}
+    if rest and (why := _misfit(spec(env_id), rest)):
+        raise EnvironmentFailed(f"{env_id} {why}")
+
+
+def _misfit(bare: EnvSpec, options: Mapping[str, Any]) -> str:
+    """Return which option the constructor does not take; empty if it takes all, or if it cannot be read."""
     entry = bare.entry_point
-    takes = signature(load_env_creator(entry) if isinstance(entry, str) else entry).parameters  # type: ignore[arg-type]
-    if any(each.kind is Parameter.VAR_KEYWORD for each in takes.values()):
+    try:
+        return misfit(load_env_creator(entry) if isinstance(entry, str) else entry, options)  # type: ignore[arg-type]
+    except Exception:  # noqa: BLE001 - the import of a user's module, whose error the making of the environment reports
         return ""
-    return next((f"{name!r}{suggestion(name, list(takes))}" for name in options if name not in takes), "")

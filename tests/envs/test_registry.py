@@ -7,8 +7,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import gymnasium
 import pytest
@@ -178,6 +179,55 @@ def test_a_wrong_option_is_named() -> None:
         make(FAULTY, color="red")
     with pytest.raises(EnvironmentFailed, match="choose from mix, find, login, open"):
         make("turnwise/TextSite-v0", family="fly")
+
+
+class Typed(Plain):
+    """An environment with options of several types, which it does not check."""
+
+    def __init__(
+        self,
+        rows: int = 1,
+        rate: float = 0.0,
+        names: tuple[str, ...] = (),
+        mode: Literal["text", "both"] = "text",
+        limit: int | None = None,
+        folder: str | Path = "",
+        other: object = None,
+        untyped=1,
+    ) -> None:
+        super().__init__()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("rows", "many", "its type is `int`"),
+        ("rows", True, "its type is `int`"),
+        ("rows", 2.5, "its type is `int`"),
+        ("rate", "1", "its type is `float`"),
+        ("names", "ann", "its type is `tuple[str, ...]`"),
+        ("mode", "picture", "choose from text, both"),
+        ("limit", "none", "its type is `int | None`"),
+        ("rows", 2, ""),
+        ("rate", 1, ""),
+        ("names", ["ann"], ""),
+        ("mode", "both", ""),
+        ("limit", None, ""),
+        ("folder", "a", ""),
+        ("other", {"a": 1}, ""),
+        ("untyped", "many", ""),
+    ],
+)
+def test_an_option_of_another_type_is_refused(name: str, value: object, expected: str) -> None:
+    entry: Any = Typed
+    gymnasium.register("theirs/Typed-v0", entry_point=entry)
+    try:
+        with pytest.raises(EnvironmentFailed) if expected else nullcontext() as raised:
+            make("theirs/Typed-v0", **{name: value})
+        if raised:
+            assert str(raised.value) == f"theirs/Typed-v0 takes no {value!r} for the option {name!r}: {expected}"
+    finally:
+        gymnasium.registry.pop("theirs/Typed-v0")
 
 
 def test_options_are_not_checked_if_the_constructor_takes_any() -> None:
