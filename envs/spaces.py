@@ -17,7 +17,7 @@ from io import BytesIO
 from typing import Any, Self
 
 import numpy as np
-from gymnasium.spaces import Space
+from gymnasium.spaces import Box, Dict, Space
 from numpy.typing import NDArray
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
@@ -120,6 +120,13 @@ class PngSpace(Space[Png]):
 
 
 MAX_ACTION_CHARS = 65_536
+
+
+def has_images(space: Space[Any] | None) -> bool:
+    """Return whether the observations of a space have an image; false without a space."""
+    if isinstance(space, Dict):
+        return any(map(has_images, space.values()))
+    return isinstance(space, PngSpace) or (isinstance(space, Box) and len(space.shape) == 3 and space.dtype == np.uint8)
 
 
 class FreeText(Space[str]):

@@ -18,10 +18,11 @@ from ...agents.tokens.conversation import Conversation
 from ...agents.tokens.renderer import Renderer
 from ...agents.tokens.renderers import load_renderer
 from ...envs.base import TurnEnv
-from ...envs.errors import EnvError, NotTrainable, UnknownEnvironment
-from ...envs.registry import spec
+from ...envs.errors import EnvError, EnvironmentFailed, NotTrainable, UnknownEnvironment
+from ...envs.registry import check_options, spec
 from ...envs.runner.env_thread import EnvThread
 from ...envs.sandboxes import any_sandboxed, missing_images
+from ...envs.spaces import has_images
 from ...errors import TurnwiseError
 from ...process.start import absolute
 from ...store import queries
@@ -37,8 +38,8 @@ CALLED = {"random": TurnEnv.valid_actions, "oracle": TurnEnv.oracle}
 
 
 def known(environments: Sequence[EnvironmentConfig]) -> list[EnvironmentConfig]:
-    """Return those environments that are registered."""
-    return [environment for environment in environments if not _unknown(environment.id)]
+    """Return those environments that are registered and take their options."""
+    return [one for one in environments if not _unknown(one.id) and not _unfit(one)]
 
 
 def _unknown(env_id: str) -> str:
@@ -50,11 +51,28 @@ def _unknown(env_id: str) -> str:
     return ""
 
 
+def _unfit(environment: EnvironmentConfig) -> str:
+    """Return which option the environment does not take; empty if it takes all."""
+    try:
+        check_options(environment.id, environment.options)
+    except EnvironmentFailed as error:
+        return str(error)
+    return ""
+
+
 @refuses("environments", Cost.CONFIGURATION, *RUNS, Command.PLAN, Command.EVAL)
 def unknown_environments(subject: Subject) -> Iterator[Refusal]:
     """Refuse ids that are not registered."""
     for environment in subject.config.environments:
         if reason := _unknown(environment.id):
+            yield Refusal("environments", reason)
+
+
+@refuses("environments", Cost.CONFIGURATION, *RUNS, Command.PLAN, Command.EVAL)
+def unfit_options(subject: Subject) -> Iterator[Refusal]:
+    """Refuse options that the constructor of an environment does not take, or of another type than it declares."""
+    for environment in subject.config.environments:
+        if not _unknown(environment.id) and (reason := _unfit(environment)):
             yield Refusal("environments", reason)
 
 
@@ -118,6 +136,32 @@ def unplayable_environments(subject: Subject) -> Iterator[Refusal]:
         return None
 
     return _each(known(subject.config.environments), play)
+
+
+@refuses("environments", Cost.ENVIRONMENTS, Command.TRAIN, Command.FORK, Command.EVAL)
+def images_in_space(subject: Subject) -> Iterator[Refusal]:
+    """Refuse environments whose observation space has images, before anything starts; a baseline reads no observation.
+
+    An environment that cannot be made is left to its episodes, which record the failure.
+    """
+
+    async def look(environment: EnvironmentConfig) -> Refusal | None:
+        try:
+            async with _made(environment, subject.config.rollout.reset_timeout_s) as thread:
+                if await thread.run("observation_space", _shows_images, subject.config.rollout.step_timeout_s):
+                    refuse_images([b""])
+        except ImagesUnsupported as error:
+            return Refusal("environments", f"{environment.id}: {error}")
+        except EnvError:
+            return None
+        return None
+
+    if subject.policy not in CALLED:
+        yield from _each(known(subject.config.played_environments), look)
+
+
+def _shows_images(env: TurnEnv) -> bool:
+    return has_images(getattr(env, "observation_space", None))
 
 
 @refuses("environments", Cost.MODEL, Command.TRAIN)

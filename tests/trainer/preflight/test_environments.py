@@ -116,6 +116,25 @@ def test_an_environment_whose_reset_fails_is_left_to_its_episodes(policy: str) -
     play(environments(FAULTY, fault="raise", where="reset"), policy)
 
 
+def test_images_are_refused_from_the_observation_space() -> None:
+    both = environments("turnwise/MiniWoB-click-test-v0", observation="both")
+    for command, policy in ((Command.TRAIN, ""), (Command.FORK, ""), (Command.EVAL, ""), (Command.EVAL, SERVER)):
+        with pytest.raises(
+            Refused, match="click-test-v0: the observation contains 1 image, and this policy reads"
+        ):
+            call(checks.images_in_space, configured([*both, *environments(TEXT_SITE)]), command, policy=policy)
+    call(checks.images_in_space, configured(both), Command.EVAL, policy="random")
+    call(checks.images_in_space, configured(environments("turnwise/MiniWoB-click-test-v0")), Command.TRAIN)
+
+
+def test_an_option_that_the_environment_does_not_take_is_refused_once() -> None:
+    for options, reason in (({"famly": "open"}, "has no option 'famly'"), ({"pool_size": "many"}, "type is `int`")):
+        chosen = environments(TEXT_SITE, **options)
+        assert checks.known(chosen) == []
+        with pytest.raises(Refused, match=reason):
+            call(checks.unfit_options, configured(chosen), Command.TRAIN)
+
+
 def test_a_server_is_refused_for_images_only() -> None:
     play(environments(CLOCK), SERVER)
     with pytest.raises(Refused, match="loop/Picture-v0: the observation contains 1 image"):
@@ -178,6 +197,15 @@ def test_an_evaluation_of_a_server_stores_nothing(tmp_path: Path) -> None:
     with database.read() as conn:
         assert queries.list_runs(conn) == []
     database.close()
+
+
+def test_a_run_with_images_is_refused_before_it_exists(tmp_path: Path) -> None:
+    store = f"sqlite:///{tmp_path}/turnwise.db"
+    config = parse_config({"name": "blind", "environments": [{"id": PICTURE}], "evaluation": {"tasks": 2}})
+    notes: list[object] = []
+    with pytest.raises(Refused, match="loop/Picture-v0: the observation contains 1 image"):
+        train(config, store_url=store, report=notes.append)
+    assert notes == list(tmp_path.iterdir()) == []
 
 
 NARROW = r"Instructing-v0: the first observation has \d+ tokens, `horizon.max_context` is 16 "
