@@ -16,22 +16,27 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
-from ...envs.errors import EnvError
+from ...envs.base import TurnEnv
+from ...envs.errors import EnvError, UnknownEnvironment
 from ...envs.runner.env_thread import EnvThread
+from ...envs.runner.observations import png
+from ...envs.runner.step_result import StepResult
 from ...records import Status, Trajectory
 from ...store.database import Database
 from ...store.errors import Pruned, StepCorrupt
 from ..rollout.group_runner import Environments
 from .compare import CALL_TIMEOUT_S, StepVerdict, compare, compare_end, compare_with_parent, texts_of
-from .stored import Stored, answered, load, not_executable, upgrade_of
+from .stored import Stored, answered, load, missing_environment, not_executable, upgrade_of
 
 SANDBOX = "sandbox"
 """Key in a trajectory's ``extras``: the ``image`` of its sandbox, and the image's ``digest``."""
+Keep: TypeAlias = Callable[[str, int, bytes], None]
+"""Receives each screenshot of a re-execution, a PNG file, with the trajectory's id and the number of turns so far."""
 WINDOW = 4
 """Trajectories begun ahead of the oldest one that still plays, per place: a slow one does not keep the others idle."""
 
@@ -50,6 +55,8 @@ class Report:
     trajectory has none."""
     divergence: int | None = None
     """Index of the first step that differs, as in ``StepVerdict.index``; None if all match or none was compared."""
+    missing: str = ""
+    """Why its environment is not registered here; empty if it is."""
 
     @property
     def diff(self) -> str:
@@ -62,12 +69,14 @@ async def reexecute(
     trajectory_id: str,
     loading: AbstractAsyncContextManager[object] | None = None,
     environments: Environments | None = None,
+    keep: Keep | None = None,
 ) -> Report:
     """Re-execute a stored trajectory and report the differences. A trajectory without steps never matches.
 
     Args:
         loading: held during the reads of the store, to bound the number of connections.
         environments: to use environments of earlier re-executions; by default, a fresh one is made.
+        keep: receives the screenshots of an environment that has any.
 
     Raises:
         NotFound: the trajectory is not in the store.
@@ -86,16 +95,18 @@ async def reexecute(
         return _differing(trajectory_id, f"step {wrong.index} differs: {wrong.differs}", [wrong])
     shared = environments or Environments()
     try:
-        report, used = await _reported(stored, shared)
+        report, used = await _reported(stored, shared, keep)
         if used and not report.matches:
-            report, _ = await _reported(stored, shared, fresh=True)
+            report, _ = await _reported(stored, shared, keep, fresh=True)
     finally:
         if environments is None:
             await shared.close(CALL_TIMEOUT_S)
     return report
 
 
-async def reexecute_many(database: Database, trajectories: Iterable[str], parallel: int) -> AsyncGenerator[Report]:
+async def reexecute_many(
+    database: Database, trajectories: Iterable[str], parallel: int, keep: Keep | None = None
+) -> AsyncGenerator[Report]:
     """Re-execute trajectories, ``parallel`` at a time, and yield their reports in the given order.
 
     Raises:
@@ -105,7 +116,7 @@ async def reexecute_many(database: Database, trajectories: Iterable[str], parall
 
     async def one(trajectory: str) -> Report:
         async with places:
-            return await reexecute(database, trajectory, loading, environments)
+            return await reexecute(database, trajectory, loading, environments, keep)
 
     waiting: deque[asyncio.Task[Report]] = deque()
     try:
@@ -124,14 +135,16 @@ async def reexecute_many(database: Database, trajectories: Iterable[str], parall
         await environments.close(CALL_TIMEOUT_S)
 
 
-async def _reported(stored: Stored, environments: Environments, *, fresh: bool = False) -> tuple[Report, bool]:
+async def _reported(
+    stored: Stored, environments: Environments, keep: Keep | None, *, fresh: bool = False
+) -> tuple[Report, bool]:
     """Return the report on a trajectory, and whether its environment was used before."""
     trajectory, upgrade, used, reusable = stored.trajectory, "", False, False
     try:
         env_thread, used = await environments.take(stored.group.task, CALL_TIMEOUT_S, fresh=fresh)
         try:
             upgrade = upgrade_of(stored.group.task, trajectory, env_thread)
-            steps, extras = await _execute(env_thread, stored)
+            steps, extras = await _execute(env_thread, stored, keep)
             # An episode that the environment did not end may still hold its sandbox.
             ended = trajectory.status is Status.COMPLETED or not env_thread.holds_sandbox
             reusable = ended and all(step.matches for step in steps)
@@ -140,6 +153,9 @@ async def _reported(stored: Stored, environments: Environments, *, fresh: bool =
                 environments.keep(env_thread)
             else:
                 await env_thread.close(CALL_TIMEOUT_S)
+    except UnknownEnvironment as error:
+        missing = missing_environment(stored.group.task, trajectory, str(error))
+        return Report(trajectory.id, False, missing, missing=missing), used
     except EnvError as error:
         why = _with(upgrade, f"the environment could not be re-executed: {error}")
         return Report(trajectory.id, False, why, upgrade=upgrade), used
@@ -152,10 +168,14 @@ async def _reported(stored: Stored, environments: Environments, *, fresh: bool =
     return Report(trajectory.id, True, _with(upgrade, _matching(trajectory)), steps, upgrade), used
 
 
-async def _execute(env_thread: EnvThread, stored: Stored) -> tuple[list[StepVerdict], dict[str, Any]]:
+async def _execute(
+    env_thread: EnvThread, stored: Stored, keep: Keep | None
+) -> tuple[list[StepVerdict], dict[str, Any]]:
     """Return the verdicts on the steps and on the end, and the environment's new ``extras``."""
     task, trajectory = stored.group.task, stored.trajectory
     result = await env_thread.reset(task.seed, task.split, CALL_TIMEOUT_S)
+    if keep is not None:
+        await _keep(keep, trajectory.id, 0, env_thread, result)
     extras = dict(result.extras)
     verdicts: list[StepVerdict] = []
     for step in answered(trajectory):
@@ -163,9 +183,23 @@ async def _execute(env_thread: EnvThread, stored: Stored) -> tuple[list[StepVerd
         before, result = result, await env_thread.step(step.action, CALL_TIMEOUT_S)
         verdicts.append(compare(step, before, result, texts))
         extras.update(result.extras)
+        if keep is not None:
+            await _keep(keep, trajectory.id, step.index + 1, env_thread, result)
     texts = await texts_of(env_thread, stored.last, result, has_images=bool(trajectory.final_images))
     verdicts.append(compare_end(trajectory, result, texts))
     return verdicts, extras
+
+
+async def _keep(keep: Keep, trajectory_id: str, turns: int, env_thread: EnvThread, result: StepResult) -> None:
+    """Pass on the picture of a result: that of its observation, or else the environment's screenshot."""
+    image = result.images[0] if result.images else await env_thread.run("screenshot", _screenshot, CALL_TIMEOUT_S)
+    if image is not None:
+        keep(trajectory_id, turns, image)
+
+
+def _screenshot(env: TurnEnv) -> bytes | None:
+    image = env.screenshot()
+    return None if image is None else png(image)
 
 
 def _other_image(then: Mapping[str, Any], now: Mapping[str, Any]) -> str:

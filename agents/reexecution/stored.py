@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, distribution
 
 from ...envs.runner.env_thread import EnvThread
 from ...envs.tasks import env_version
@@ -63,6 +64,20 @@ def not_executable(trajectory: Trajectory, env_id: str) -> str:
     if not trajectory.deterministic:
         return f"{env_id} does not declare itself deterministic"
     return ""
+
+
+def missing_environment(task: Task, trajectory: Trajectory, reason: str) -> str:
+    """Return which package to install for an environment that is not registered; ``reason`` if it is not known, or is
+    installed."""
+    package = str(trajectory.extras.get(ENV_PACKAGE, ""))
+    name, _, version = package.partition(" ")
+    try:
+        if package:
+            distribution(name)
+    except (PackageNotFoundError, ValueError):
+        install = f"{name}=={version}" if version else name
+        return f"environment `{task.env_id}` is not registered: install the package that played it, `{install}`"
+    return reason
 
 
 def upgrade_of(task: Task, trajectory: Trajectory, env_thread: EnvThread) -> str:

@@ -2,7 +2,10 @@
 
 import asyncio
 import os
+import re
+from collections import Counter
 from contextlib import aclosing
+from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,9 +16,10 @@ from ..options import DEFAULT_STORE, Json, SandboxOptions, Store, open_store
 from ..terminal.output import GUTTER, console, print_json, print_text
 from ..terminal.sanitize import sanitize
 from .envs import choose_sandboxes
+from .show import ImagesNotWritten
 
 if TYPE_CHECKING:
-    from ...agents.reexecution.reexecute import Report
+    from ...agents.reexecution.reexecute import Keep, Report
     from ...store.database import Database
 
 
@@ -35,6 +39,14 @@ def replay(
             "--parallel", min=1, max=256, help="Trajectories executed at the same time. Default: the number of cores."
         ),
     ] = None,
+    images: Annotated[
+        Path | None,
+        typer.Option(
+            "--images",
+            metavar="FOLDER",
+            help="Write the screenshots of the re-execution to a folder per trajectory in this one.",
+        ),
+    ] = None,
     sandbox: SandboxOptions = None,
     store: Store = DEFAULT_STORE,
     as_json: Json = False,
@@ -47,27 +59,53 @@ def replay(
     if not ids and run is None:
         raise NothingToReplay("name trajectories by their ids, or a run: turnwise trajectories replay --run NAME")
     choose_sandboxes(sandbox)
+    pictures = None if images is None else _Pictures(images)
     with open_store(store) as database:
         if run is not None:
             ids = [*ids, *_of_run(database, run, None if whole else sample, seed)]
-        reports = asyncio.run(_replayed(database, ids, parallel or os.cpu_count() or 1, quiet=as_json))
+        reports = asyncio.run(_replayed(database, ids, parallel or os.cpu_count() or 1, pictures, quiet=as_json))
     matching = sum(report.matches for report in reports)
     if as_json:
         print_json(reports)
     elif len(reports) > 1:
         console().print(f"{matching} of {len(reports)} match")
+    if not as_json:
+        for missing, count in Counter(report.missing for report in reports if report.missing).items():
+            print_text(f"turnwise: {count} not re-executed: {missing}", out=console(stderr=True))
+    if pictures is not None:
+        message = f"screenshots written to {sanitize(str(images))}: {pictures.count}"
+        console(stderr=True).print(message if pictures.count else "no environment has a screenshot", soft_wrap=True)
     if matching < len(reports):
         raise typer.Exit(1)
 
 
-async def _replayed(database: "Database", ids: list[str], parallel: int, *, quiet: bool) -> "list[Report]":
+class _Pictures:
+    """Writes screenshots as ``FOLDER/TRAJECTORY/TURN.png``; counts them."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.count = 0
+
+    def __call__(self, trajectory: str, turns: int, image: bytes) -> None:
+        folder = self._folder / re.sub(r"[^\w:-]", "_", trajectory)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / f"{turns:03}.png").write_bytes(image)
+        except OSError as error:
+            raise ImagesNotWritten(f"--images {self._folder}: {error}") from error
+        self.count += 1
+
+
+async def _replayed(
+    database: "Database", ids: list[str], parallel: int, keep: "Keep | None", *, quiet: bool
+) -> "list[Report]":
     from ...agents.reexecution.reexecute import reexecute_many
 
     reports = []
-    async with aclosing(reexecute_many(database, ids, parallel)) as replayed:
+    async with aclosing(reexecute_many(database, ids, parallel, keep)) as replayed:
         async for report in replayed:
             reports.append(report)
-            if not quiet:
+            if not quiet and not report.missing:
                 _print(report)
     return reports
 

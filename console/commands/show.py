@@ -90,9 +90,10 @@ def show(
     else:
         _print(shown, steps, turn, brief=brief)
     if written is not None:
-        message = (
-            f"images written to {sanitize(str(images))}: {written}" if written else "the trajectory has no stored image"
-        )
+        folder = sanitize(str(images))
+        replay = f"turnwise trajectories replay {sanitize(trajectory)} --images {folder}"
+        none = f"the trajectory has no stored image; `{replay}` writes the screenshots of a re-execution, if its "
+        message = f"images written to {folder}: {written}" if written else f"{none}environment has any"
         console(stderr=True).print(message, soft_wrap=True)
 
 

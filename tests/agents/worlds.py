@@ -7,7 +7,7 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-from turnwise.envs.base import Info, Obs, TurnEnv
+from turnwise.envs.base import Image, Info, Obs, TurnEnv
 from turnwise.envs.spaces import FreeText
 
 CLOCK = "turnwise.tests.agents.worlds:loop/Clock-v0"
@@ -36,6 +36,9 @@ class Clock(TurnEnv):
 
     def _look(self) -> str:
         return f"turn {self.turn} pid {next(_ticks)}"
+
+    def screenshot(self) -> Image:
+        return np.full((2, 2, 3), self.turn, np.uint8)
 
     def normalize(self, observation: Obs) -> Obs:
         assert isinstance(observation, str)

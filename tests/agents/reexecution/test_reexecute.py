@@ -10,6 +10,7 @@ from sqlalchemy import text
 from turnwise import __version__
 from turnwise.agents.reexecution.reexecute import Report, _other_image, reexecute
 from turnwise.console.options import open_store
+from turnwise.envs import Png
 from turnwise.envs.runner.env_thread import EnvThread
 from turnwise.envs.tasks import make_task
 from turnwise.records import Status, Trajectory
@@ -140,6 +141,39 @@ def test_an_upgrade_of_the_environment_is_reported(
     assert report.message == f"{verdict} ({upgrade})"
     assert report.upgrade == upgrade
     assert report.matches == (not also)
+
+
+@pytest.mark.parametrize(("world", "colors"), [("clock", [0, 1, 2, 3]), ("picture", [0, 0]), ("site", [])])
+def test_the_screenshots_of_a_re_execution_are_passed_on(tmp_path: Path, world: str, colors: list[int]) -> None:
+    kept: list[tuple[str, int, int]] = []
+
+    def keep(trajectory: str, turns: int, image: bytes) -> None:
+        kept.append((trajectory, turns, int(Png(image).pixels().max())))
+
+    played(tmp_path, world)
+    with open_store(f"sqlite:///{tmp_path}/turnwise.db") as database:
+        assert asyncio.run(reexecute(database, "g-0", keep=keep)).matches
+    assert kept == [("g-0", turns, color) for turns, color in enumerate(colors)]
+
+
+GONE = "UPDATE task SET env_id = 'gone/Env-v0'"
+
+
+@pytest.mark.parametrize(
+    ("package", "message"),
+    [
+        (
+            "gone_package 0.1.0",
+            "environment `gone/Env-v0` is not registered: install the package that played it, `gone_package==0.1.0`",
+        ),
+        (f"turnwise {__version__}", "gone/Env-v0 make: no environment 'gone/Env-v0'"),
+    ],
+)
+def test_the_package_of_a_missing_environment_is_named(tmp_path: Path, package: str, message: str) -> None:
+    other = f"UPDATE trajectory SET extras = json_set(extras, '$.env_package', '{package}')"  # noqa: S608
+    report = played(tmp_path, "site", GONE, other)
+    assert report.missing.startswith(message)
+    assert report.message == report.missing
 
 
 def test_another_sandbox_image_is_an_upgrade() -> None:

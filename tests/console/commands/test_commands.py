@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sqlalchemy import text
 from turnwise import __version__
 from turnwise.console.commands import doctor
 from turnwise.console.commands.doctor import Part
@@ -18,6 +19,7 @@ from turnwise.store.content.blobs import digest
 from turnwise.store.content.rows import rows_of
 from turnwise.store.database import open_database
 from turnwise.tests.envs.faulty import FAULTY
+from turnwise.tests.store.content.sealing import reseal
 from turnwise.tests.store.migrations.revisions import add_revision
 
 from ..conftest import ENV, Turnwise
@@ -170,7 +172,8 @@ def test_screenshots_are_named_at_their_turns_and_written(turnwise: Turnwise, st
     assert written[0].name == f"000-{first[:16]}.png"
     assert digest(written[0].read_bytes()) == first
     assert turnwise("trajectories", "show", "t0", "--images", str(folder), "--store", store).err == (
-        "the trajectory has no stored image\n"
+        "the trajectory has no stored image; `turnwise trajectories replay t0 --images "
+        f"{folder}` writes the screenshots of a re-execution, if its environment has any\n"
     )
 
 
@@ -241,6 +244,22 @@ def test_an_unknown_environment_names_the_nearest(turnwise: Turnwise) -> None:
     ended = turnwise("envs", "check", "turnwise/Sit-v0")
     assert ended.code == 2
     assert f"did you mean '{ENV}'?" in ended.err
+
+
+def test_the_package_of_a_missing_environment_is_named_once(turnwise: Turnwise, store: str) -> None:
+    database = open_database(store)
+    with database.engine.begin() as conn:
+        conn.execute(text("UPDATE task SET env_id = 'gone/Env-v0'"))
+        conn.execute(text("""UPDATE trajectory SET extras = '{"env_package": "gone_package 0.1.0"}'"""))
+    reseal(database)
+    database.close()
+    ended = turnwise("trajectories", "replay", "t0", "t1", "--store", store)
+    assert (ended.code, ended.out) == (1, "0 of 2 match\n")
+    assert ended.err == (
+        "turnwise: 2 not re-executed: environment `gone/Env-v0` is not registered: install the package that played it, "
+        "`gone_package==0.1.0`\n"
+    )
+    assert "extras.env_package  gone_package 0.1.0" in turnwise("trajectories", "show", "t0", "--store", store).out
 
 
 def test_the_error_of_a_played_environment_omits_frames_of_turnwise(turnwise: Turnwise) -> None:

@@ -119,9 +119,7 @@ def test_an_environment_whose_reset_fails_is_left_to_its_episodes(policy: str) -
 def test_images_are_refused_from_the_observation_space() -> None:
     both = environments("turnwise/MiniWoB-click-test-v0", observation="both")
     for command, policy in ((Command.TRAIN, ""), (Command.FORK, ""), (Command.EVAL, ""), (Command.EVAL, SERVER)):
-        with pytest.raises(
-            Refused, match="click-test-v0: the observation contains 1 image, and this policy reads"
-        ):
+        with pytest.raises(Refused, match="click-test-v0: the observation contains 1 image, and this policy reads"):
             call(checks.images_in_space, configured([*both, *environments(TEXT_SITE)]), command, policy=policy)
     call(checks.images_in_space, configured(both), Command.EVAL, policy="random")
     call(checks.images_in_space, configured(environments("turnwise/MiniWoB-click-test-v0")), Command.TRAIN)
