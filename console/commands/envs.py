@@ -140,7 +140,7 @@ def play(
     option: EnvOptions = None,
     sandbox: SandboxOptions = None,
 ) -> None:
-    """Play one episode by hand, one action per line."""
+    """Play one episode by hand, one action per line. The episode is not stored."""
     choose_sandboxes(sandbox)
     play_episode(env_id, seed=seed, split=split, options=read_options(option))
 
@@ -184,7 +184,7 @@ def play_episode(env_id: str, *, seed: int, split: str, options: dict[str, Any])
     images = _ImageFolder()
     env = make(env_id, **options)
     try:
-        play(env, _lines(), print_lines, images, seed=seed, split=split)
+        play(env, _lines(), print_lines, images, seed=seed, split=split, echo=not sys.stdin.isatty())
     except EnvironmentFailed as failed:
         print_text(f"turnwise: {env_id} {failed}", out=console(stderr=True))
         raise typer.Exit(1) from None

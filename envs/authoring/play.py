@@ -1,11 +1,11 @@
 """``turnwise envs play``: a person plays an environment, one line per turn.
 
 Pure in its input and output: it reads an iterator of lines and writes through a callable. ``:actions`` lists the valid
-actions, ``:hint`` shows the oracle's action, ``:help`` explains the syntax, ``:quit`` ends; other lines are actions.
+actions, ``:hint`` shows the oracle's action, ``:help`` describes the actions, ``:quit`` ends; other lines are actions.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from ...errors import TurnwiseError
 from ..base import Obs, TurnEnv, checked_actions
@@ -17,7 +17,8 @@ from ..runner.thoughts import without_thoughts
 from ..spaces import Png
 
 HELP = (
-    ":actions lists valid actions, :hint shows the oracle's action, :help explains, :quit ends; other lines are actions"
+    ":actions lists valid actions, :hint shows the oracle's action, :help describes the actions, :quit ends; other "
+    "lines are actions. The episode is not stored"
 )
 
 
@@ -55,11 +56,20 @@ def _aside(env: TurnEnv, command: str) -> str:
         if command == ":hint":
             return _guttered(env.oracle())
         if command == ":actions":
-            return "\n".join(f"  {_guttered(action)}" for action, _ in checked_actions(env))
+            return _actions(env)
     except (NotImplementedError, LookupError, TypeError, ValueError) as error:
         return _guttered(str(error))
     unknown = "" if command == ":help" else f"unknown command `{command}`"
-    return "\n".join(part for part in (unknown, HELP, _guttered(instructions(env))) if part)
+    described = _guttered(instructions(env))
+    if not described:
+        with suppress(NotImplementedError):
+            described = f"valid actions now:\n{_actions(env)}"
+    return "\n".join(part for part in (unknown, HELP, described) if part)
+
+
+def _actions(env: TurnEnv) -> str:
+    """Return the valid actions, one per line."""
+    return "\n".join(f"  {_guttered(action)}" for action, _ in checked_actions(env))
 
 
 def _parts(parts: Mapping[str, float]) -> str:
@@ -77,10 +87,12 @@ def play(
     seed: int = 0,
     split: str = "train",
     max_turns: int = 100,
+    echo: bool = False,
 ) -> None:
     """Play one episode with the actions of ``lines`` until either ends.
 
     Args:
+        echo: whether to write each line that is read, for a transcript of lines that no terminal shows.
         keep: stores a picture for the player and returns its path.
 
     Raises:
@@ -98,6 +110,8 @@ def play(
     turns, total, verdict = 0, 0.0, "left"
     for line in lines:
         command = line.strip()
+        if echo:
+            write(f"> {command}")
         if command == ":quit":
             break
         if command.startswith(":"):

@@ -27,6 +27,12 @@ def test_an_episode_is_played_to_its_end() -> None:
     assert written[-1] == "success after 2 turns, reward 1.20"
 
 
+def test_help_describes_the_actions_and_piped_lines_are_echoed() -> None:
+    written: list[str] = []
+    play(Listing(), iter([":help", " say red \n"]), written.append, nowhere, max_turns=1, echo=True)
+    assert written[2:6] == ["> :help", f"{HELP}\nvalid actions now:\n  say red", "> say red", "read   (+0.50)"]
+
+
 def test_leaving_does_not_end_the_episode() -> None:
     for lines in ([":quit", "done"], []):
         written: list[str] = []
@@ -45,6 +51,19 @@ class Picture(TurnEnv):
 
     def instructions(self) -> str:
         return "point at things"
+
+
+class Listing(TurnEnv):
+    """Lists its valid actions, and has no instructions."""
+
+    def reset(self, *, seed: int | None = None, options: dict[str, object] | None = None) -> tuple[Obs, Info]:
+        return "read", {}
+
+    def step(self, action: str) -> tuple[Obs, float, bool, bool, Info]:
+        return "read", 0.5, False, False, {}
+
+    def valid_actions(self) -> list[tuple[str, float]]:
+        return [("say red", 1.0)]
 
 
 class Looks(Picture):
