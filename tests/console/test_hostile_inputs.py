@@ -58,6 +58,7 @@ VALUES: dict[str, str] = {
     "env_id": ENV,
     "run": "demo",
     "origin": "demo",
+    "runs": "demo",
     "trajectory": "t0",
     "at": "1",
     "number": "1",
