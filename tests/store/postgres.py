@@ -54,8 +54,8 @@ class Server:
         return name
 
     def drop_connections(self, name: str) -> None:
-        """End every connection to database ``name``, as a restart would."""
-        self._server.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [name])
+        """End every connection to database ``name``, as a restart would, and wait until its processes have ended."""
+        self._server.execute("SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = %s", [name])
 
     def restart(self) -> None:
         """End the server at once, as a crash would, and start it again; it recovers from its log."""

@@ -35,7 +35,7 @@ def test_list_and_reap_distinguish_dead_from_live_owners(sandbox: Sandbox) -> No
         rows: dict[str, dict[str, str]] = {}
         dead = ""
         # Another pool on this machine may reap a dead container before it is listed.
-        for _ in range(3):
+        for _ in range(20):
             dead = f"turnwise-console-dead-{time.monotonic_ns()}"
             changed = {**written, PID: "4194305"}
             client.create_container("turnwise/code:latest", command=["true"], name=dead, labels=changed)

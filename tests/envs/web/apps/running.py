@@ -49,5 +49,6 @@ class Served:
     def close(self) -> None:
         self.server.shutdown()
         self.server.server_close()
-        self.site.data.close()
+        if self.begun:
+            self.site.data.close()
         self.thread.join()
