@@ -114,7 +114,8 @@ def test_a_configuration_shown_fits_on_a_gpu_of_24_gib(turnwise: Turnwise, tmp_p
     config = tmp_path / "shown.toml"
     config.write_text(shown)
     path = f"model.path={model_folder('qwen3-0.6b', tmp_path)}"
-    found = turnwise("plan", config, "--set", path, "--gpu-memory", "24GiB", *HOST)
+    shipped = [] if 'id = "turnwise/' in shown else ["--set", 'environments=[{id="turnwise/TextSite-v0"}]']
+    found = turnwise("plan", config, "--set", path, *shipped, "--gpu-memory", "24GiB", *HOST)
     assert found.code == 0, found.out
     assert "fits" in found.out
 
