@@ -8,6 +8,7 @@ from ...process.start import absolute
 from ...store import queries
 from ...store.database import Database
 from ...store.errors import NotFound
+from ...store.run_lock import run_folder
 
 RUN_AT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(@.*)?")
 BUILT_IN = frozenset({"random", "oracle", "human"})
@@ -16,14 +17,14 @@ BUILT_IN = frozenset({"random", "oracle", "human"})
 def checkpoint_or_name(database: Database, policy: str) -> str:
     """Return the folder of the checkpoint that ``policy`` names, or ``policy`` itself if it names no run of the store.
 
-    A built-in policy and an existing folder take precedence over a run. The folder of a run (``runs/NAME``) stands for
-    the run.
+    A built-in policy and an existing folder take precedence over a run. The folder of a run of this store
+    (``runs/NAME``) stands for the run.
 
     Raises:
         NotFound: the run has no checkpoint, or none of that update.
         TurnwiseError: the folder of the checkpoint is gone.
     """
-    name = _run_of(policy)
+    name = _run_of(database, policy)
     if name is None:
         return policy
     with database.read() as conn:
@@ -42,11 +43,12 @@ def checkpoint_or_name(database: Database, policy: str) -> str:
     return version.checkpoint
 
 
-def _run_of(policy: str) -> str | None:
+def _run_of(database: Database, policy: str) -> str | None:
     """Return ``RUN`` or ``RUN@UPDATE`` if a policy may name a run, else None."""
     if policy in BUILT_IN or "://" in policy:
         return None
     folder = absolute(policy)
     if folder.is_dir():
-        return folder.name if (folder / "checkpoints").is_dir() else None
+        is_run = (folder / "checkpoints").is_dir() and folder.resolve() == run_folder(database, folder.name)
+        return folder.name if is_run else None
     return policy if RUN_AT.fullmatch(policy) else None

@@ -32,10 +32,14 @@ class RunIdentity:
     """The run that this one was forked from."""
     parent_version: int | None = None
     """The version of ``parent`` that this run begins with; None for its newest checkpoint."""
+    is_freed: bool = False
+    """Whether a run of this name failed before it played or saved anything: it begins again."""
 
     @property
     def command(self) -> Command:
         """The command that the preflight checks."""
+        if self.is_freed:
+            return Command.TRAIN
         return Command.RESUME if self.resumes else Command.FORK if self.parent else Command.TRAIN
 
 
@@ -48,8 +52,9 @@ def resolve_run(
     """Return the run that ``config`` names.
 
     * Unfinished, with the same mathematics (``RunConfig.digest``): the run is resumed.
-    * Unfinished, with other mathematics: refused, unless ``fork`` begins a new run from its newest checkpoint, or the
-      run failed before it played or saved anything: its name is free, and it begins again.
+    * Unfinished, with other mathematics: refused, unless ``fork`` begins a new run from its newest checkpoint (of the
+      last run of the name that played or saved anything), or the run failed before it played or saved anything and is
+      no fork: its name is free, and it begins again.
     * Finished: a new run begins, with a number after the name.
 
     Args:
@@ -69,9 +74,15 @@ def resolve_run(
         last = same[-1]
         return RunIdentity(last.id, resumes=True, parent=last.parent_id, parent_version=last.parent_version)
     if fork and existing:
-        return RunIdentity(next_name, resumes=False, parent=existing[-1].id)
-    if unfinished and unfinished[-1].status == "failed" and is_empty(unfinished[-1].id):
-        return RunIdentity(unfinished[-1].id, resumes=True)
+        saved = [one for one in existing if not is_empty(one.id)] or existing
+        return RunIdentity(next_name, resumes=False, parent=saved[-1].id)
+    if (
+        unfinished
+        and unfinished[-1].status == "failed"
+        and unfinished[-1].parent_id is None
+        and is_empty(unfinished[-1].id)
+    ):
+        return RunIdentity(unfinished[-1].id, resumes=True, is_freed=True)
     if unfinished:
         last = unfinished[-1]
         reason = (

@@ -14,7 +14,7 @@ from ..config.schema import RunConfig
 from ..learner import checkpoint
 from ..learner.model.loading import merge_adapter
 from ..preflight.check import check
-from ..preflight.refusal import Stage, Subject, refuse
+from ..preflight.refusal import Command, Stage, Subject, refuse
 from ..warmup.vocabulary import closed_vocabulary
 from .identity import RunIdentity
 
@@ -40,6 +40,11 @@ class InitialState:
     def resumes(self) -> bool:
         """Whether ``model`` is a checkpoint of this run, with the learner's state."""
         return bool(self.state)
+
+    @property
+    def command(self) -> Command:
+        """The command that the preflight checks while the actors start."""
+        return Command.RESUME if self.resumes else Command.FORK if self.is_fork else Command.TRAIN
 
     @property
     def version(self) -> int | None:

@@ -23,7 +23,7 @@ from ..learner.backends.fsdp import FsdpLearner
 from ..learner.backends.local import Learner
 from ..learner.checkpoint import CheckpointManager
 from ..preflight.check import check
-from ..preflight.refusal import Command, Stage, Subject, refuse
+from ..preflight.refusal import Stage, Subject, refuse
 from ..telemetry.events import EvalResult, Note
 from ..warmup.sft import warm_up
 from .initial_state import InitialState
@@ -74,8 +74,7 @@ class Preparation:
             TurnwiseError: an environment does not suit the policy, an actor did not start, or an evaluation failed.
         """
         context, config, initial = self._context, self._context.config, self._initial
-        command = Command.RESUME if initial.resumes else Command.TRAIN
-        refuse(await asyncio.to_thread(check, Subject(config, command, model=initial.model), Stage.ACTORS))
+        refuse(await asyncio.to_thread(check, Subject(config, initial.command, model=initial.model), Stage.ACTORS))
         learner = await asyncio.to_thread(load_learner, context, initial)
         if initial.resumes:
             await self._load_reference(learner)

@@ -175,11 +175,14 @@ def test_a_checkpoint_is_named_by_its_run_and_its_update(
     assert error in ended.err
 
 
-def test_a_run_stands_for_its_newest_checkpoint(trained: str) -> None:
+def test_a_run_stands_for_its_newest_checkpoint(trained: str, tmp_path: Path) -> None:
+    of_another_store = tmp_path / "another" / "r"
+    (of_another_store / "checkpoints").mkdir(parents=True)
     database = open_database(trained)
     with database.read() as conn:
         (saved,) = queries.checkpoints(conn, "r")
     named = {name: checkpoint_or_name(database, name) for name in ("r", "r@0", "random", "q", "http://r/v1", ".")}
+    assert checkpoint_or_name(database, str(of_another_store)) == str(of_another_store)
     database.close()
     assert {name for name, folder in named.items() if folder == saved.checkpoint} == {"r", "r@0"}
     assert [name for name, folder in named.items() if folder == name] == ["random", "q", "http://r/v1", "."]

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from turnwise.trainer.config.loading import parse_config
-from turnwise.trainer.preflight.refusal import Refused
+from turnwise.trainer.preflight.refusal import Command, Refused
 from turnwise.trainer.run.identity import Origin, RunIdentity, resolve_fork, resolve_run
 
 CONFIG = parse_config({"name": "r", "environments": [{"id": "e"}]})
@@ -75,10 +75,22 @@ def test_a_fork_is_resumed_by_the_command_that_began_it() -> None:
 
 
 def test_a_failed_run_that_has_neither_played_nor_saved_frees_its_name() -> None:
-    assert resolve_run(OTHER, rows(r="failed"), False, lambda name: True) == RunIdentity("r", resumes=True)
+    freed = resolve_run(OTHER, rows(r="failed"), False, lambda name: True)
+    assert freed == RunIdentity("r", resumes=True, is_freed=True)
+    assert freed.command is Command.TRAIN, "its configuration was never checked"
     for status, empty in (("failed", False), ("stopped", True), ("running", True)):
         with pytest.raises(Refused):
             resolve_run(OTHER, rows(r=status), False, lambda name, empty=empty: empty)  # type: ignore[misc]
+
+
+def test_an_empty_fork_is_neither_freed_nor_forked() -> None:
+    stored = {
+        "r": SimpleNamespace(id="r", status="stopped", config=CONFIG.resolved(), config_hash="a", parent_id=None),
+        "r-2": SimpleNamespace(id="r-2", status="failed", config=CONFIG.resolved(), config_hash="b", parent_id="r"),
+    }
+    assert resolve_run(OTHER, stored.get, True, lambda name: name == "r-2") == RunIdentity("r-3", False, parent="r")  # type: ignore[arg-type]
+    with pytest.raises(Refused, match=r"run `r-2` is unfinished \(failed\)"):
+        resolve_run(OTHER, stored.get, False, lambda name: name == "r-2")  # type: ignore[arg-type]
 
 
 def test_a_fork_of_a_checkpoint_has_its_own_name_or_the_next_number() -> None:

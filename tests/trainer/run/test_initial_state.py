@@ -28,7 +28,7 @@ from turnwise.trainer.context import RunContext
 from turnwise.trainer.learner import checkpoint
 from turnwise.trainer.learner.checkpoint import CheckpointManager
 from turnwise.trainer.preflight.check import check
-from turnwise.trainer.preflight.refusal import Refused, Subject, refuse
+from turnwise.trainer.preflight.refusal import Command, Refused, Subject, refuse
 from turnwise.trainer.run.identity import RunIdentity, resolve_run
 from turnwise.trainer.run.initial_state import InitialState, initial_state
 from turnwise.trainer.run.preparation import load_learner
@@ -155,6 +155,7 @@ def test_a_broken_checkpoint_falls_back_to_the_one_before_it_and_never_to_the_st
     forked = RunIdentity(FORK, resumes=False, parent=PARENT, parent_version=0)
     chosen = initial_state(of, forked, database, run_folder(database, FORK))
     assert (chosen.is_fork, chosen.parent_version) == (True, 0)
+    assert chosen.command is Command.FORK, "no environment was looked at before the start"
     assert chosen.notes == ("forked run r from its update 0 (version 0)",)
     damage(newer, how)
     fallen_back = initial_state(of, identity, database, folder)
