@@ -1,7 +1,9 @@
 """The history of a run: its versions, its updates with the trajectories of their batches, and the way back."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, Row, and_, false, func, select
@@ -267,7 +269,8 @@ def find_checkpoint(conn: Connection, name: str) -> PolicyVersion:
     """Return the version that ``RUN`` (its newest checkpoint) or ``RUN@UPDATE`` names.
 
     Raises:
-        NotFound: there is no such run, or it has no checkpoint of that update; the message lists those that it has.
+        NotFound: there is no such run, or it has no checkpoint of that update; the message lists those whose folders
+            exist. The folder of the returned one may be gone: ``refuse_gone``.
     """
     run, at, update = name.partition("@")
     find_run(conn, run)
@@ -278,8 +281,29 @@ def find_checkpoint(conn: Connection, name: str) -> PolicyVersion:
         return saved[max(saved)]
     if update.isdecimal() and int(update) in saved:
         return saved[int(update)]
-    listed = ", ".join(map(str, sorted(saved)))
+    listed = ", ".join(_kept_updates(saved.values())) or "none, since their folders are gone"
     raise NotFound(f"run {run} has no checkpoint of update {update or 'without a number'}; it has those of {listed}")
+
+
+def refuse_gone(conn: Connection, version: PolicyVersion) -> None:
+    """Refuse a version whose folder was pruned or deleted.
+
+    Raises:
+        NotFound: the folder does not exist; the message lists the updates of the run whose folders do.
+    """
+    if Path(version.checkpoint).is_dir():
+        return
+    kept = _kept_updates(checkpoints(conn, version.run))
+    others = f", or name one of {', '.join(f'`{version.run}@{update}`' for update in kept)}" if kept else ""
+    raise NotFound(
+        f"the checkpoint of update {version.update} of run {version.run}, `{version.checkpoint}`, is gone: restore the "
+        f"folder from a copy{others}"
+    )
+
+
+def _kept_updates(versions: Iterable[PolicyVersion]) -> list[str]:
+    """Return the updates whose checkpoints have a folder, in ascending order."""
+    return [str(update) for update in sorted(one.update for one in versions if Path(one.checkpoint).is_dir())]
 
 
 def _version(run: str, row: Any) -> PolicyVersion:

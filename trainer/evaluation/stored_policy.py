@@ -1,13 +1,12 @@
 """The policy ``RUN`` or ``RUN@UPDATE``: a checkpoint of a run in the store, in place of its folder."""
 
 import re
-from pathlib import Path
 
-from ...errors import TurnwiseError
 from ...process.start import absolute
 from ...store import queries
 from ...store.database import Database
 from ...store.errors import NotFound
+from ...store.queries.lineage import refuse_gone
 from ...store.run_lock import run_folder
 
 RUN_AT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(@.*)?")
@@ -21,8 +20,7 @@ def checkpoint_or_name(database: Database, policy: str) -> str:
     (``runs/NAME``) stands for the run.
 
     Raises:
-        NotFound: the run has no checkpoint, or none of that update.
-        TurnwiseError: the folder of the checkpoint is gone.
+        NotFound: the run has no checkpoint, or none of that update, or the folder of the checkpoint is gone.
     """
     name = _run_of(database, policy)
     if name is None:
@@ -35,11 +33,7 @@ def checkpoint_or_name(database: Database, policy: str) -> str:
                 raise
             return policy
         version = queries.find_checkpoint(conn, name)
-    if not Path(version.checkpoint).is_dir():
-        raise TurnwiseError(
-            f"the checkpoint of update {version.update} of run {version.run}, `{version.checkpoint}`, is gone: restore "
-            f"the folder from a copy, or name another update (`{version.run}@UPDATE`)"
-        )
+        refuse_gone(conn, version)
     return version.checkpoint
 
 

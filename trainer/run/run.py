@@ -25,6 +25,7 @@ from ...store import queries
 from ...store.database import Database, open_database, sqlite_file
 from ...store.errors import NotFound
 from ...store.operations.runs import is_empty
+from ...store.queries.lineage import refuse_gone
 from ...store.queries.lists import RunRow
 from ...store.run_lock import hold_run, run_folder
 from ...store.run_store import finish_if_running
@@ -114,7 +115,10 @@ def _identify(config: RunConfig, database: Database | None, fork: bool | Origin)
     with database.read() as conn:
         find_run = partial(_find_run, conn)
         if isinstance(fork, Origin):
-            return resolve_fork(config, find_run, fork)
+            identity = resolve_fork(config, find_run, fork)
+            if not identity.resumes:
+                refuse_gone(conn, queries.versions(conn, fork.run)[fork.version])
+            return identity
         return resolve_run(config, find_run, fork, lambda name: is_empty(conn, no_of(run_table, name)))
 
 

@@ -175,6 +175,24 @@ def test_a_checkpoint_is_named_by_its_run_and_its_update(
     assert error in ended.err
 
 
+def test_a_checkpoint_whose_folder_was_pruned_is_refused_before_anything_starts(
+    turnwise: Turnwise, trained: str, tmp_path: Path
+) -> None:
+    shutil.copytree(Path(trained.removeprefix("sqlite:///")).parent, tmp_path / "copy")
+    copy = f"sqlite:///{tmp_path}/copy/turnwise.db"
+    database = open_database(copy)
+    with database.transaction() as tx:
+        tx.conn.exec_driver_sql("UPDATE policy_version SET checkpoint = '/gone' WHERE id = 2")
+    database.close()
+    forked = turnwise("runs", "fork", "r@2", "--name", "f", "--store", copy)
+    played = turnwise("eval", "--env", "turnwise/TextSite-v0", "--policy", "r@2", "--store", copy)
+    gone = "the checkpoint of update 2 of run r, `/gone`, is gone: restore the folder from a copy, or name one of `r@0`"
+    for ended in (forked, played):
+        assert (ended.code, ended.err) == (2, f"turnwise: {gone}\n")
+    assert "it has those of 0\n" in turnwise("runs", "fork", "r@9", "--store", copy).err
+    assert turnwise("runs", "show", "f", "--store", copy).code == 2
+
+
 def test_a_run_stands_for_its_newest_checkpoint(trained: str, tmp_path: Path) -> None:
     of_another_store = tmp_path / "another" / "r"
     (of_another_store / "checkpoints").mkdir(parents=True)
