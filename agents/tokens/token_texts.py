@@ -26,12 +26,16 @@ class TokenTexts:
 
     @classmethod
     def load(cls, folders: Iterable[Path]) -> Self | None:
-        """Return the texts of the tokenizer in the first of ``folders`` that has one; None if none has."""
-        from tokenizers import Tokenizer
+        """Return the texts of the tokenizer in the first of ``folders`` that has one; None if none has.
 
+        Raises:
+            ModuleNotFoundError: there is one, and the package ``tokenizers`` is not installed.
+        """
         for folder in folders:
             file = base_model(folder) / "tokenizer.json"
             if file.is_file():
+                from tokenizers import Tokenizer
+
                 return cls(Tokenizer.from_file(str(file)))
         return None
 

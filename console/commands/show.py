@@ -118,12 +118,18 @@ def _load(database: "Database", name: str, rewards: str | None, *, tokens: bool)
 
 
 def _system(database: "Database", found: Trajectory) -> str:
-    """Return the text before the first observation in the first context of the policy."""
+    """Return the text before the first observation in the first context of the policy.
+
+    It is empty where the package that decodes tokens is not installed: the core does without it.
+    """
     if not found.messages or not found.steps:
         return ""
     from ...agents.tokens.token_texts import tokenizer_of_run
 
-    texts = tokenizer_of_run(database, found.run)
+    try:
+        texts = tokenizer_of_run(database, found.run)
+    except ModuleNotFoundError:
+        return ""
     return "" if texts is None else texts.decode(found.messages[0].tokens).partition(found.steps[0].observation)[0]
 
 

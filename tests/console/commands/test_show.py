@@ -1,6 +1,7 @@
 """``turnwise trajectories show``: one turn, one line per text, reward parts, and why nothing was trained on."""
 
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -83,6 +84,20 @@ def test_one_turn_and_one_line_per_text(turnwise: Turnwise, url: str) -> None:
 
 def turn_line(at: int) -> str:
     return f"   > click {at}  " + ("+0.25  (found +0.5, cost -0.25)", "-0.25  (cost -0.25)", "+0")[at]
+
+
+def test_only_the_texts_of_tokens_need_the_package_that_decodes_them(
+    turnwise: Turnwise, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "tokenizers", None)
+    show = ("trajectories", "show", "g-0", "--store", url)
+    (tmp_path / "r" / "tokenizer").mkdir(parents=True)
+    (tmp_path / "r" / "tokenizer" / "tokenizer.json").write_text("{}")
+    for flag in ("--turn=0", "--json"):
+        assert turnwise(*show, flag).code == 0
+    refused = turnwise(*show, "--tokens")
+    assert (refused.code, refused.out) == (2, "")
+    assert "needs tokenizers, which is not installed: run `make install`" in refused.err
 
 
 @pytest.mark.parametrize(
