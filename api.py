@@ -6,7 +6,7 @@ this module, and torch with it, where one of them is first used.
 
 from __future__ import annotations
 
-import os
+import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from sqlalchemy import Connection
 
 from .store.database import Database, open_database
+from .store.project import default_store
 from .store.queries.run_reader import read_retried
 from .trainer.config.loading import load_config, parse_config
 from .trainer.config.schema import RunConfig
@@ -26,9 +27,6 @@ from .trainer.telemetry.events import EvalResult, Event
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-STORE = "sqlite:///runs/turnwise.db"
-"""The store without `TURNWISE_STORE`, as for every command."""
 
 
 def train(
@@ -44,7 +42,8 @@ def train(
     Args:
         config: a configuration, its keys as nested mappings, or the path of a TOML file.
         callbacks: receive each update, each evaluation and the end of the run; they may stop it.
-        store: URL of the store; by default `TURNWISE_STORE`, or `runs/turnwise.db` in the current folder.
+        store: URL of the store; by default that of the commands: `TURNWISE_STORE`, the `store` of the nearest
+            `turnwise.toml`, or `runs/turnwise.db` in the current folder.
         fork: begin a new run from the newest checkpoint of the run of that name.
         report: receives every event, notes included, for a user interface.
 
@@ -56,7 +55,12 @@ def train(
         config = load_config(config)
     elif not isinstance(config, RunConfig):
         config = parse_config(dict(config))
-    return run.train(config, store_url=_url(store), fork=fork, report=report, callbacks=callbacks)
+    try:
+        return run.train(config, store_url=store or default_store(), fork=fork, report=report, callbacks=callbacks)
+    except asyncio.CancelledError as error:
+        raise StoppedEarly(
+            f"run {config.name} was stopped before its first version; the same call begins it again"
+        ) from error
 
 
 def evaluate(policy: str, env: str, *, tasks: int = 100, store: str | None = None, **settings: Any) -> EvalResult:
@@ -70,7 +74,7 @@ def evaluate(policy: str, env: str, *, tasks: int = 100, store: str | None = Non
     Raises:
         TurnwiseError: the policy is none of these, or it cannot play the environment.
     """
-    return evaluation.evaluate(policy, env, tasks=tasks, store_url=_url(store), **settings)
+    return evaluation.evaluate(policy, env, tasks=tasks, store_url=store or default_store(), **settings)
 
 
 class StoreReader:
@@ -95,12 +99,8 @@ def open_store(store: str | None = None) -> Iterator[StoreReader]:
     Raises:
         StoreError: the store does not exist, has another revision, or does not respond.
     """
-    database = open_database(_url(store))
+    database = open_database(store or default_store())
     try:
         yield StoreReader(database)
     finally:
         database.close()
-
-
-def _url(store: str | None) -> str:
-    return store or os.environ.get("TURNWISE_STORE") or STORE

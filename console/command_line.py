@@ -14,6 +14,7 @@ from typer.exceptions import TyperException
 from .. import __version__
 from ..logs import set_level
 from ..process.output import claim_output
+from ..store.project import project_store
 from .commands import (
     compare,
     db,
@@ -34,7 +35,6 @@ from .commands import (
     trajectories,
 )
 from .failure import report, report_usage
-from .project import project_store
 from .terminal.streams import flush_stdout
 from .usage import leaves, name_values, set_default, use_own_words
 

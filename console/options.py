@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from ..store.database import Database
 
 
-DEFAULT_STORE = "sqlite:///runs/turnwise.db"
-
 Store = Annotated[
     str,
     typer.Option("--store", envvar="TURNWISE_STORE", metavar="URL", help="The trajectory store: a database URL."),

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import turnwise
 from turnwise.store import queries
+from turnwise.store.errors import StoreError
 from turnwise.tests.trainer.run.test_offline import SETTINGS, url  # noqa: F401 - a fixture
 from turnwise.trainer.run.callbacks import CallbackFailed
 
@@ -65,6 +66,15 @@ def test_a_run_is_stopped_failed_and_finished_from_python(url: str, capsys: pyte
     assert "update 2: success" in printed
     assert "run off finished" in printed
     assert "random policy: 0." in printed
+
+
+def test_the_project_file_names_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TURNWISE_STORE", raising=False)
+    (tmp_path / "turnwise.toml").write_text('store = "sqlite:///mine.db"\n')
+    (tmp_path / "below").mkdir()
+    monkeypatch.chdir(tmp_path / "below")
+    with pytest.raises(StoreError, match=f"no store at {tmp_path / 'mine.db'}"), turnwise.open_store():
+        pass
 
 
 def test_the_public_names_are_imported_at_first_use() -> None:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ...errors import TurnwiseError
-from ..options import DEFAULT_STORE, Json, Store, open_store
+from ...store.project import DEFAULT_STORE
+from ..options import Json, Store, open_store
 from ..terminal.output import console, duration, print_json
 from ..terminal.sanitize import sanitize
 from ..terminal.tables import print_table

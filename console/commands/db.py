@@ -4,7 +4,8 @@ from typing import Annotated
 
 import typer
 
-from ..options import DEFAULT_STORE, MAX_COUNT, Json, Store, open_store
+from ...store.project import DEFAULT_STORE
+from ..options import MAX_COUNT, Json, Store, open_store
 from ..terminal.output import Progress, console, print_fields, print_json, print_text
 from ..terminal.sanitize import one_line
 from ..terminal.tables import print_table

@@ -1,6 +1,5 @@
 """``turnwise eval``: the success rate of a policy on held-out tasks."""
 
-import os
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -13,8 +12,8 @@ from ...errors import TurnwiseError
 from ...masking import without_secrets
 from ...rates import is_counted
 from ...records import Split, Status
+from ...store.project import DEFAULT_STORE, default_store
 from ..options import (
-    DEFAULT_STORE,
     MAX_COUNT,
     RUN_DEFAULT,
     ApiKeyEnv,
@@ -182,5 +181,4 @@ def _without_traceback(error: str) -> str:
 
 def _store_option(store: str) -> str:
     """Return the ``--store`` option that a printed command needs to read the same store."""
-    is_default = store in (DEFAULT_STORE, os.environ.get("TURNWISE_STORE"))
-    return "" if is_default else f" --store {quote(without_secrets(store))}"
+    return "" if store == default_store() else f" --store {quote(without_secrets(store))}"

@@ -12,8 +12,9 @@ import typer
 from ...errors import TurnwiseError
 from ...process.start import absolute
 from ...records import Group, Source, Split, Task, Trajectory
+from ...store.project import DEFAULT_STORE
 from ...user_files import open_regular_file
-from ..options import DEFAULT_STORE, Json, OfEnv, OfPolicy, OfPurpose, OfRun, OfStatus, OfSuccess, Store, open_store
+from ..options import Json, OfEnv, OfPolicy, OfPurpose, OfRun, OfStatus, OfSuccess, Store, open_store
 from ..terminal.output import print_fields, print_json
 from .envs import EnvOptions, read_options
 

@@ -10,7 +10,8 @@ import typer
 
 from ...errors import TurnwiseError
 from ...records import GroupState, Purpose
-from ..options import DEFAULT_STORE, MAX_COUNT, Json, Store, open_store
+from ...store.project import DEFAULT_STORE
+from ..options import MAX_COUNT, Json, Store, open_store
 from ..terminal.output import console, print_fields, print_json, print_text
 from ..terminal.sanitize import one_line, sanitize
 from ..terminal.tables import print_table

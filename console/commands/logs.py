@@ -10,7 +10,8 @@ import typer
 
 from ...errors import TurnwiseError
 from ...logs import LEVELS, Level, files, parse
-from ..options import DEFAULT_STORE, Json, Store, open_store
+from ...store.project import DEFAULT_STORE
+from ..options import Json, Store, open_store
 from ..terminal.output import GUTTER, echo, format_value, print_json
 from ..terminal.sanitize import indented, one_line
 

@@ -7,7 +7,8 @@ import typer
 
 from ...errors import TurnwiseError
 from ...process.start import absolute
-from ..options import DEFAULT_STORE, MAX_COUNT, Json, Store, open_store
+from ...store.project import DEFAULT_STORE
+from ..options import MAX_COUNT, Json, Store, open_store
 from ..terminal.output import echo, print_json
 
 app = typer.Typer(help="Create a tiny model, convert a GGUF file, merge an adapter.", no_args_is_help=True)

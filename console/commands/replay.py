@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ...errors import TurnwiseError
-from ..options import DEFAULT_STORE, Json, SandboxOptions, Store, open_store
+from ...store.project import DEFAULT_STORE
+from ..options import Json, SandboxOptions, Store, open_store
 from ..terminal.output import GUTTER, console, print_json, print_text
 from ..terminal.sanitize import sanitize
 from .envs import choose_sandboxes

@@ -9,7 +9,8 @@ import typer
 
 from ...errors import TurnwiseError
 from ...records import GroupState
-from ..options import DEFAULT_STORE, MAX_COUNT, After, Json, Limit, LogLevel, Overrides, Store, open_store
+from ...store.project import DEFAULT_STORE
+from ..options import MAX_COUNT, After, Json, Limit, LogLevel, Overrides, Store, open_store
 from ..terminal.output import ago, echo, empty_message, format_value, jsonable, print_fields, print_json
 from ..terminal.sanitize import one_line
 from ..terminal.tables import print_table

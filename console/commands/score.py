@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ...errors import TurnwiseError, reason, suggestion
-from ..options import DEFAULT_STORE, Json, Store, open_store
+from ...store.project import DEFAULT_STORE
+from ..options import Json, Store, open_store
 from ..terminal.output import console, print_fields, print_json
 from ..terminal.sanitize import one_line
 from .envs import read_options

@@ -9,7 +9,8 @@ import typer
 
 from ...errors import TurnwiseError
 from ...records import Step, Task, Trajectory
-from ..options import DEFAULT_STORE, Json, Store, open_store, refuse_together
+from ...store.project import DEFAULT_STORE
+from ..options import Json, Store, open_store, refuse_together
 from ..terminal.output import GUTTER, console, jsonable, print_fields, print_json, print_text
 from ..terminal.sanitize import one_line, sanitize
 from .lineage import print_tokens, training_of

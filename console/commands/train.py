@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..options import DEFAULT_STORE, Json, LogLevel, Overrides, Store
+from ...store.project import DEFAULT_STORE
+from ..options import Json, LogLevel, Overrides, Store
 
 KINDS = {"Note": "note", "UpdateDone": "update", "EvalResult": "evaluation"}
 """The ``event`` of each JSON line of ``train --json``, by the class of the event; the last line is the ``result``."""

@@ -8,8 +8,8 @@ import typer
 
 from ...errors import TurnwiseError
 from ...records import SCORED_STATUSES, SUCCESS_RETURN
+from ...store.project import DEFAULT_STORE
 from ..options import (
-    DEFAULT_STORE,
     MAX_COUNT,
     After,
     ApiKeyEnv,

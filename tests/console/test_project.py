@@ -3,6 +3,8 @@
 from pathlib import Path
 
 import pytest
+from turnwise.console.commands.evaluate import _store_option
+from turnwise.store.project import DEFAULT_STORE
 
 from .conftest import Turnwise
 
@@ -35,6 +37,12 @@ def test_the_option_and_the_variable_take_precedence(
     assert "demo" in turnwise("runs", "list", "--store", store).out
     monkeypatch.setenv("TURNWISE_STORE", store)
     assert "demo" in turnwise("runs", "list").out
+
+
+def test_a_printed_command_omits_the_store_of_the_project(below: Path, tmp_path: Path) -> None:
+    (tmp_path / "turnwise.toml").write_text('store = "sqlite:///turnwise.db"\n')
+    assert _store_option(f"sqlite:///{tmp_path}/turnwise.db") == ""
+    assert _store_option(DEFAULT_STORE) == f" --store {DEFAULT_STORE}"
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
-"""The project file ``turnwise.toml``: names the store of all commands in its folder and below it."""
+"""The store without one that is named: `TURNWISE_STORE`, the project file ``turnwise.toml``, or a file in `runs`."""
 
+import os
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -8,6 +9,9 @@ from ..errors import TurnwiseError, reason, suggestion
 from ..user_files import UnreadableFile, read_toml
 
 PROJECT_FILE = "turnwise.toml"
+"""Names the store of all commands and programs in its folder and below it."""
+DEFAULT_STORE = "sqlite:///runs/turnwise.db"
+"""The store without `TURNWISE_STORE` and a project file."""
 FILE_URL = "sqlite:///"
 """A database file by a path relative to the current folder; with one more slash, by an absolute path."""
 
@@ -23,6 +27,15 @@ class Project(BaseModel):
 
 class InvalidProject(TurnwiseError):
     """The project file cannot be read, or has a wrong key."""
+
+
+def default_store() -> str:
+    """Return the URL of the store that a command or a program uses if it names none.
+
+    Raises:
+        InvalidProject: the project file cannot be read, or has a wrong key.
+    """
+    return os.environ.get("TURNWISE_STORE") or project_store() or DEFAULT_STORE
 
 
 def project_store() -> str | None:
