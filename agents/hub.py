@@ -3,27 +3,32 @@
 import os
 import socket
 from contextlib import suppress
-from functools import cache
 from threading import Thread
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 CONNECT_TIMEOUT_S = 1.5
-PORTS = {"http": 80, "https": 443}
+PORTS = {"http": 80, "https": 443, "socks4": 1080, "socks5": 1080, "socks5h": 1080}
+_reached: set[str] = set()
+"""Endpoints that accepted a connection; one that did not is tried again."""
 
 
 def is_reachable() -> bool:
     """Return whether the hub, or the proxy to it, accepts a connection; False in the hub's offline mode."""
     from huggingface_hub import constants
 
-    return not constants.HF_HUB_OFFLINE and _accepts(constants.ENDPOINT)
+    if constants.HF_HUB_OFFLINE:
+        return False
+    if constants.ENDPOINT not in _reached and _accepts(constants.ENDPOINT):
+        _reached.add(constants.ENDPOINT)
+    return constants.ENDPOINT in _reached
 
 
-@cache
 def _accepts(endpoint: str) -> bool:
     """Return whether the host of a URL accepts a connection within ``CONNECT_TIMEOUT_S``."""
     hub = urlsplit(endpoint)
-    proxy = None if proxy_bypass(hub.hostname or "") else getproxies().get(hub.scheme)
+    proxies = {} if proxy_bypass(hub.hostname or "") else getproxies()
+    proxy = proxies.get(hub.scheme) or proxies.get("all")
     url = urlsplit(proxy if proxy and "://" in proxy else f"http://{proxy}") if proxy else hub
     accepted: list[bool] = []
 
