@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .api import StoreReader, evaluate, open_store, train
     from .trainer.config.loading import load_config
     from .trainer.config.schema import RunConfig
-    from .trainer.run.callbacks import Callback, RunEnded, StopRun
+    from .trainer.run.callbacks import Callback, RunEnded, StoppedEarly, StopRun
     from .trainer.run.summary import RunResult
     from .trainer.telemetry.events import EvalResult, UpdateDone
 
@@ -26,6 +26,7 @@ __all__ = [
     "RunEnded",
     "RunResult",
     "StopRun",
+    "StoppedEarly",
     "StoreReader",
     "UpdateDone",
     "evaluate",
@@ -41,6 +42,7 @@ _MODULES = {
     "RunEnded": ".trainer.run.callbacks",
     "RunResult": ".trainer.run.summary",
     "StopRun": ".trainer.run.callbacks",
+    "StoppedEarly": ".trainer.run.callbacks",
     "StoreReader": ".api",
     "UpdateDone": ".trainer.telemetry.events",
     "evaluate": ".api",

@@ -21,7 +21,7 @@ from .trainer.config.loading import load_config, parse_config
 from .trainer.config.schema import RunConfig
 from .trainer.evaluation import tasks as evaluation
 from .trainer.run import run
-from .trainer.run.callbacks import Callback
+from .trainer.run.callbacks import Callback, StoppedEarly
 from .trainer.run.summary import RunResult
 from .trainer.telemetry.events import EvalResult, Event
 
@@ -48,6 +48,7 @@ def train(
         report: receives every event, notes included, for a user interface.
 
     Raises:
+        StoppedEarly: a callback stopped the run before it had a version to return a result of.
         TurnwiseError: the configuration is wrong, the run is refused, or it failed, also because of a callback; the
             run's row holds the error.
     """

@@ -14,7 +14,14 @@ from .summary import RunResult
 
 
 class StopRun(Exception):
-    """Raised by a callback: the run stops after this update; the same configuration resumes it."""
+    """Raised by a callback: the run stops after this update or evaluation; the same configuration resumes it.
+
+    After the last evaluation nothing is left to stop: the run is finished.
+    """
+
+
+class StoppedEarly(TurnwiseError):
+    """A run was stopped before its first version was served, so it has no result; the same configuration begins it."""
 
 
 class CallbackFailed(TurnwiseError):

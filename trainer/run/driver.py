@@ -88,7 +88,7 @@ class Driver:
 
         Raises:
             TurnwiseError: the run failed.
-            asyncio.CancelledError: a signal stopped the run before it had a version.
+            asyncio.CancelledError: a signal or a callback stopped the run before it had a version.
         """
         loop, work = asyncio.get_running_loop(), asyncio.ensure_future(self._main())
         stop = self._state.stop
@@ -144,21 +144,26 @@ class Driver:
             raise asyncio.CancelledError
         try:
             if parts is not None and not state.stop:
+        status = "stopped"
                 kind = PlayedGroups if self._config.offline.run is None else StoredGroups
                 source = await kind.open(session.context, state, parts)
                 await TrainingLoop(session.context, state, parts, source).train()
             if not state.stop:
-                await state.stop.cancel_on_request(session.evaluator.evaluate("after", state.version.update))
+                status = await state.stop.cancel_on_request(self._evaluate_last(session)) or status
         finally:
             if parts is not None:
                 await asyncio.to_thread(parts.learner.close)
-        status = "stopped" if state.stop else "finished"
         return await asyncio.to_thread(
             summarize, session.context, state.version.update, session.evaluator.results, status, self._started
         )
 
     async def _prepare(self) -> RunParts:
         """Start the actors, record the run, and return its parts when the first version is served."""
+    async def _evaluate_last(self, session: _Session) -> str:
+        """Evaluate the trained policy; with that, the run is finished."""
+        await session.evaluator.evaluate("after", self._state.version.update)
+        return "finished"
+
         from .initial_state import initial_state
         from .preparation import Preparation
 

@@ -1,0 +1,79 @@
+"""The driver of a run: stops at its first and its last evaluation, its identity at the trackers, its last seconds."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+import turnwise
+from turnwise.records import PolicyVersion
+from turnwise.store.database import open_database
+from turnwise.trainer.config.loading import parse_config
+from turnwise.trainer.run import driver as driver_module
+from turnwise.trainer.run.callbacks import Callbacks
+from turnwise.trainer.run.driver import Driver
+from turnwise.trainer.run.identity import RunIdentity
+from turnwise.trainer.telemetry.events import EvalResult
+
+SETTINGS: dict[str, Any] = {
+    "name": "r",
+    "environments": [{"id": "turnwise/TextSite-v0"}],
+    "model": {"new": {"hidden": 32, "heads": 1, "layers": 1}},
+}
+EVALUATION = EvalResult("after", "r", 1, 0, 0, 1.0, 0.2, 1.0, 1.0, 2.0)
+
+
+class Stopping(turnwise.Callback):
+    """Stops at the first evaluation."""
+
+    status = ""
+
+    def on_evaluation(self, evaluation: EvalResult) -> None:
+        raise turnwise.StopRun("good enough")
+
+    def on_end(self, end: turnwise.RunEnded) -> None:
+        self.status = end.status
+
+
+@pytest.fixture
+def driver(tmp_path: Path) -> Iterator[Driver]:
+    database = open_database(f"sqlite:///{tmp_path}/turnwise.db", create=True)
+    identity = RunIdentity("r", resumes=False)
+    one = Driver(parse_config(SETTINGS), database, identity, lambda event: None, 0.0, Callbacks([Stopping()]))
+    yield one
+    one._metrics.finish("stopped")
+    database.close()
+
+
+def test_a_stop_at_the_last_evaluation_leaves_a_finished_run(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver_module, "summarize", lambda *values: values[3])
+
+    async def evaluate(name: str, update: int) -> None:
+        driver._receive(EVALUATION)
+
+    async def prepare() -> None:
+        driver._state.current = PolicyVersion("r", 1, None, 0)
+        evaluator = SimpleNamespace(evaluate=evaluate, results={})
+        driver._session = cast(Any, SimpleNamespace(context=None, evaluator=evaluator))
+
+    monkeypatch.setattr(driver, "_prepare", prepare)
+    assert cast(object, asyncio.run(driver._run())) == "finished"
+    assert driver._state.stop.reason == "callback `Stopping`: good enough"
+
+
+def test_a_stop_before_the_first_version_is_an_error_of_turnwise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def prepare(driver: Driver) -> None:
+        driver._receive(EVALUATION)
+        await asyncio.sleep(60)
+
+    monkeypatch.setattr(Driver, "_prepare", prepare)
+    monkeypatch.setattr("turnwise.trainer.run.run.start_ray", lambda address: None)
+    monkeypatch.setattr("turnwise.trainer.run.run.refuse", lambda refusals: None)
+    stopping = Stopping()
+    with pytest.raises(turnwise.StoppedEarly, match="run r was stopped before its first version"):
+        turnwise.train(SETTINGS, callbacks=[stopping], store=f"sqlite:///{tmp_path}/turnwise.db")
+    assert stopping.status == "stopped"
