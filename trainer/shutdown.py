@@ -23,6 +23,7 @@ import select
 import signal
 import threading
 from collections.abc import Callable, Iterator
+from math import inf
 from time import monotonic
 from typing import NoReturn
 
@@ -61,7 +62,7 @@ class Shutdown:
         """The error of ``fail`` in a call of a program; empty without one."""
         self._code = 0
         self._first = 0.0
-        """When the first signal of a call of a program arrived, on the monotonic clock."""
+        """When the first signal arrived, on the monotonic clock."""
         self._installed = False
         self._pipe = -1
         """The wakeup pipe's end for writing; -1 without ``install``."""
@@ -169,6 +170,10 @@ class Shutdown:
         self.record = None
         self.fail(error)
 
+    def left_s(self) -> float:
+        """Return the seconds until the forced exit after a signal; infinity if none is to come."""
+        return self._first + GRACE_S - monotonic() if self._code else inf
+
     def exit_if_signaled(self) -> None:
         """End the process with 128 plus the signal's number; return if there was no signal."""
         if not self._code:
@@ -209,7 +214,7 @@ class Shutdown:
 
     def _serve(self, pipe: int) -> None:
         number = _next_signal(pipe, None)
-        first = monotonic()
+        self._first = first = monotonic()
         handler = self._handler
         self.reason = signal.Signals(number).name
         self._code = 128 + number

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from turnwise.trainer.cluster.watchdog import END, Notes, owned_processes
-from turnwise.trainer.shutdown import REPEAT_WINDOW_S
+from turnwise.trainer.shutdown import GRACE_S, REPEAT_WINDOW_S, Shutdown
 
 pytestmark = pytest.mark.slow
 
@@ -107,6 +107,13 @@ def test_a_signal_ends_a_process_without_a_handler_in_order(
     assert err == f"turnwise: {number.name}: stopping\n"
     assert (tmp_path / "row").read_text() == f"stopped {number.name}"
     assert (tmp_path / "ended").exists()
+
+
+def test_after_a_signal_the_time_until_the_forced_exit_is_known() -> None:
+    shutdown = Shutdown()
+    assert shutdown.left_s() == float("inf")
+    shutdown._first, shutdown._code = time.monotonic() - 2, 128 + signal.SIGTERM
+    assert shutdown.left_s() == pytest.approx(GRACE_S - 2, abs=0.5)
 
 
 @pytest.mark.parametrize("blocking", ["blocked", "unblocked"])

@@ -41,6 +41,8 @@ TORCH_MODULES = (".initial_state", ".preparation", ".loop", ".played_groups", ".
 """Modules of this package that import torch, which takes seconds."""
 STOPPED_CLOSE_TIMEOUT_S = 3.0
 """Seconds the actors of a stopped run get to close before they are killed."""
+LAST_STEPS_S = 1.0
+"""Seconds kept between the end of the trackers and the forced exit after a signal."""
 RESUMES = "stopping; the same command resumes the run (a second signal ends it at once)"
 ERROR_MAX_CHARS = 4000
 """Length of the error in the run's row."""
@@ -261,7 +263,8 @@ class Driver:
     async def _close(self, status: str) -> None:
         """End the trackers and the actors.
 
-        The actors of a stopped run get ``STOPPED_CLOSE_TIMEOUT_S``, since the end of Ray kills them anyway.
+        The actors of a stopped run get ``STOPPED_CLOSE_TIMEOUT_S``, since the end of Ray kills them anyway. After a
+        signal, the trackers end before the forced exit.
         """
         session, state = self._session, self._state
         try:
@@ -278,4 +281,4 @@ class Driver:
                 raise
         finally:
             self._metrics.finish(status)
-            await asyncio.to_thread(self._metrics.close)
+            await asyncio.to_thread(self._metrics.close, max(SHUTDOWN.left_s() - LAST_STEPS_S, 0.0))

@@ -3,14 +3,16 @@
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
+from math import inf
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 from .trackers.base import TrackedRun
 from .trackers.process import TrackerProcess
 
 FINISH_TIMEOUT_S = 15.0
-"""Seconds that the trackers get to send the last records at the end of a run."""
+"""Seconds at the end of a run that the driver waits for its trackers to send the last records, for all together."""
 
 
 class Metrics:
@@ -20,7 +22,7 @@ class Metrics:
         folder.mkdir(parents=True, exist_ok=True)
         self._path = folder / "metrics.jsonl"
         self._file = self._path.open("a", encoding="utf-8")
-        self._trackers: Sequence[TrackerProcess] = ()
+        self._trackers: list[TrackerProcess] = []
         self._warn: Callable[[str], None] = lambda text: None
 
     def rewind(self, update: int | None) -> None:
@@ -39,9 +41,11 @@ class Metrics:
         """Start trackers, which receive the records from here on. ``warn`` receives one line per tracker that fails."""
         self._warn = warn
         offset = self._path.stat().st_size
-        self._trackers = [
-            TrackerProcess(name, run, config, self._path, offset, FINISH_TIMEOUT_S) for name in dict.fromkeys(names)
-        ]
+        for name in dict.fromkeys(names):
+            try:
+                self._trackers.append(TrackerProcess(name, run, config, self._path, offset))
+            except OSError as error:
+                warn(f"tracker `{name}` did not start, and the run goes on without it: {error}")
 
     def write(self, kind: str, step: int, values: Mapping[str, Any]) -> None:
         """Record ``values`` at ``step`` updates; numbers that are not finite become null."""
@@ -58,10 +62,11 @@ class Metrics:
         for tracker in self._trackers:
             tracker.finish(status)
 
-    def close(self) -> None:
-        """Wait until the trackers have ended, ``FINISH_TIMEOUT_S`` for each that hangs. Blocks."""
+    def close(self, timeout_s: float = inf) -> None:
+        """Wait for the trackers, at most ``FINISH_TIMEOUT_S`` and ``timeout_s``; then kill those that hang. Blocks."""
+        began, timeout_s = monotonic(), min(timeout_s, FINISH_TIMEOUT_S)
         for tracker in self._trackers:
-            if failure := tracker.close():
+            if failure := tracker.close(began, timeout_s):
                 self._warn(failure)
 
 

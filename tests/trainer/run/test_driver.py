@@ -13,8 +13,9 @@ from turnwise.store.database import open_database
 from turnwise.trainer.config.loading import parse_config
 from turnwise.trainer.run import driver as driver_module
 from turnwise.trainer.run.callbacks import Callbacks
-from turnwise.trainer.run.driver import Driver
+from turnwise.trainer.run.driver import LAST_STEPS_S, Driver
 from turnwise.trainer.run.identity import RunIdentity
+from turnwise.trainer.shutdown import SHUTDOWN
 from turnwise.trainer.telemetry.events import EvalResult
 
 SETTINGS: dict[str, Any] = {
@@ -77,3 +78,14 @@ def test_a_stop_before_the_first_version_is_an_error_of_turnwise(
     with pytest.raises(turnwise.StoppedEarly, match="run r was stopped before its first version"):
         turnwise.train(SETTINGS, callbacks=[stopping], store=f"sqlite:///{tmp_path}/turnwise.db")
     assert stopping.status == "stopped"
+
+
+@pytest.mark.parametrize(("left_s", "given_s"), [(float("inf"), float("inf")), (4.0, 4.0 - LAST_STEPS_S), (0.5, 0.0)])
+def test_the_trackers_end_before_the_forced_exit(
+    driver: Driver, monkeypatch: pytest.MonkeyPatch, left_s: float, given_s: float
+) -> None:
+    given: list[float] = []
+    monkeypatch.setattr(SHUTDOWN, "left_s", lambda: left_s)
+    monkeypatch.setattr(driver._metrics, "close", given.append)
+    asyncio.run(driver._close("stopped"))
+    assert given == [given_s]

@@ -1,7 +1,7 @@
 """The process of one tracker: reads the records of a run from ``metrics.jsonl`` until the run ends.
 
 Its first line on stdin is the order (``process``), its second the status with which the run ended. The end of stdin
-without a status means that the driver was killed. From there on, this process has ``FINISH_TIMEOUT_S`` to end.
+without a status means that the driver was killed. From there on, this process has ``ORPHAN_TIMEOUT_S`` to end.
 """
 
 import json
@@ -17,8 +17,9 @@ from .base import TrackedRun, numbers, tracker_class
 
 POLL_INTERVAL_S = 0.5
 """Seconds between two looks for new records."""
-FINISH_TIMEOUT_S = 90.0
-"""Seconds to send the last records after the run has ended; then this process and all that it started are killed."""
+ORPHAN_TIMEOUT_S = 90.0
+"""Seconds to send the last records if the driver was killed; then this process and all that it started are killed. A
+driver that lives kills them earlier (``metrics.FINISH_TIMEOUT_S``)."""
 
 
 def follow(order: dict[str, Any], ended: "SimpleQueue[str]") -> None:
@@ -52,7 +53,7 @@ def _records(file: BinaryIO) -> Iterator[dict[str, Any]]:
 def _read_status(ended: "SimpleQueue[str]") -> None:
     """Wait for the end of the run, and bound the time that this process has from there on."""
     status = sys.stdin.readline().strip() or "failed"
-    timer = threading.Timer(FINISH_TIMEOUT_S, os.killpg, (0, signal.SIGKILL))
+    timer = threading.Timer(ORPHAN_TIMEOUT_S, os.killpg, (0, signal.SIGKILL))
     timer.daemon = True
     timer.start()
     ended.put(status)

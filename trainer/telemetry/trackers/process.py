@@ -11,6 +11,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 from ....logs import FOLDER
@@ -24,16 +25,13 @@ REASON_MAX_CHARS = 300
 class TrackerProcess:
     """One tracker of a run, in a process of its own and apart from the signals of the terminal."""
 
-    def __init__(
-        self, name: str, run: TrackedRun, config: Mapping[str, Any], metrics: Path, offset: int, timeout_s: float
-    ) -> None:
+    def __init__(self, name: str, run: TrackedRun, config: Mapping[str, Any], metrics: Path, offset: int) -> None:
         """Start the tracker; it reads ``metrics`` from ``offset`` on.
 
-        Args:
-            timeout_s: seconds that it gets to end after ``finish``.
+        Raises:
+            OSError: its log cannot be opened, or its process does not start.
         """
         self.name = name
-        self._timeout_s = timeout_s
         self._reported = False
         self._log = Path(run.folder) / FOLDER / f"tracker-{name.replace(':', '-')}.log"
         self._log.parent.mkdir(parents=True, exist_ok=True)
@@ -60,21 +58,21 @@ class TrackerProcess:
         """Send the status of the run; the tracker then ends by itself."""
         self._send(status)
 
-    def close(self) -> str:
-        """Wait until the tracker has ended, kill it after its timeout, and return why it failed; empty if it did not.
+    def close(self, began: float, timeout_s: float) -> str:
+        """Wait until the tracker has ended, and return why it failed; empty if it did not. Blocks.
 
-        Blocks.
+        It is killed ``timeout_s`` after ``began``, a time of the monotonic clock.
         """
         with contextlib.suppress(OSError):
             self._stdin.close()
         try:
-            code = self._process.wait(self._timeout_s)
+            code = self._process.wait(max(began + timeout_s - monotonic(), 0.0))
         except subprocess.TimeoutExpired:
             with contextlib.suppress(OSError):
                 os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
             return (
-                f"tracker `{self.name}` did not end within {self._timeout_s:g} s of the run and was killed, so the "
+                f"tracker `{self.name}` did not end within {timeout_s:.2g} s of the run and was killed, so the "
                 f"last updates may be missing there; `{self._log}` is its log"
             )
         if code == 0 or self._reported:
@@ -92,7 +90,10 @@ class TrackerProcess:
             self._stdin.flush()
 
     def _reason(self) -> str:
-        lines = [line for line in self._log.read_text(errors="replace").splitlines() if line.strip()]
+        try:
+            lines = [line for line in self._log.read_text(errors="replace").splitlines() if line.strip()]
+        except OSError:
+            lines = []
         last = scrubbed(lines[-1].strip())[:REASON_MAX_CHARS] if lines else f"exit {self._process.returncode}"
         return f"{last} (`{self._log}`)"
 

@@ -35,3 +35,11 @@ class Failing(Recording):
 class Hanging(Recording):
     def log(self, update: int, metrics: Mapping[str, float]) -> None:
         time.sleep(600)
+
+
+class HangingToo(Hanging):
+    """A second one of a run."""
+
+
+class HangingAlso(Hanging):
+    """A third one of a run."""

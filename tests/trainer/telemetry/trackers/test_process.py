@@ -1,6 +1,8 @@
 """A tracker in its process receives the numbers of metrics.jsonl; its failure or its silence costs one warning."""
 
 import json
+import shutil
+import sys
 import time
 from pathlib import Path
 
@@ -67,6 +69,52 @@ def test_a_tracker_that_hangs_is_killed_after_the_timeout(tmp_path: Path, monkey
     (warning,) = warnings
     assert "did not end within 1 s of the run and was killed" in warning
     assert metrics._trackers[0]._process.returncode == -9
+
+
+def test_trackers_that_hang_are_waited_for_together(tmp_path: Path) -> None:
+    warnings: list[str] = []
+    metrics = Metrics(tmp_path)
+    names = [f"{RECORDING}:{name}" for name in ("Hanging", "HangingToo", "HangingAlso")]
+    metrics.start_trackers(names, TrackedRun("colors", "colors-0a1b", str(tmp_path)), {}, warnings.append)
+    metrics.write("update", 1, {"success": 0.5})
+    metrics.finish("stopped")
+    began = time.monotonic()
+    metrics.close(0.5)
+    assert time.monotonic() - began < 1
+    assert [text.partition(" did not end within 0.5 s")[0] for text in warnings] == [
+        f"tracker `{one}`" for one in names
+    ]
+
+
+@pytest.mark.parametrize("broken", ["folder", "log", "process"])
+def test_a_tracker_that_does_not_start_costs_one_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: str
+) -> None:
+    warnings: list[str] = []
+    if broken == "folder":
+        (tmp_path / "logs").touch()
+    elif broken == "log":
+        (tmp_path / "logs" / f"tracker-{RECORDING}-Recording.log").mkdir(parents=True)
+    else:
+        monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    metrics = tracked(tmp_path, "Recording", warnings)
+    metrics.write("update", 1, {"success": 0.5})
+    metrics.finish("finished")
+    metrics.close()
+    (warning,) = warnings
+    assert warning.startswith(f"tracker `{RECORDING}:Recording` did not start, and the run goes on without it: [Errno")
+
+
+def test_a_failed_tracker_without_a_log_costs_one_warning(tmp_path: Path) -> None:
+    warnings: list[str] = []
+    metrics = tracked(tmp_path, "Missing", warnings)
+    metrics._trackers[0]._process.wait(20)
+    shutil.rmtree(tmp_path / "logs")
+    metrics.write("update", 1, {"success": 0.5})
+    metrics.finish("finished")
+    metrics.close()
+    (warning,) = warnings
+    assert "failed, and the run goes on without it: exit 1" in warning
 
 
 def test_the_death_of_the_driver_ends_the_run_at_the_tracker(tmp_path: Path) -> None:
