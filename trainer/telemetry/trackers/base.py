@@ -14,7 +14,7 @@ from typing import Any, Protocol, runtime_checkable
 from ....errors import TurnwiseError, suggestion
 
 INTERNAL = {"base", "follow", "process"}
-"""The modules of this folder that are no trackers."""
+"""The modules of this folder that define no tracker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ def tracker_class(name: str) -> type[Tracker]:
     """Return the class of a tracker.
 
     Raises:
-        TurnwiseError: it cannot be imported, or has not the methods of a tracker.
+        TurnwiseError: it cannot be imported, or it lacks a method of a tracker.
     """
     module, _, attribute = name.partition(":")
     try:
