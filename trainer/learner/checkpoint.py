@@ -74,10 +74,11 @@ def owner_uid(path: Path) -> str:
 def checkpoint_path(folder: Path, version: int, run_uid: str) -> Path:
     """Return the path of a version: ``folder/<version>``.
 
-    If another store's run has its checkpoint there, the path ends in the first characters of ``run_uid``.
+    If another store's run has its checkpoint there, the path ends in the last characters of ``run_uid``, a UUIDv7: its
+    first are a clock.
     """
     path = folder / str(version)
-    return path if owner_uid(path) in ("", run_uid) else folder / f"{version}-{run_uid[:8]}"
+    return path if owner_uid(path) in ("", run_uid) else folder / f"{version}-{run_uid[-8:]}"
 
 
 def save(

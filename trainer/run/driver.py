@@ -144,9 +144,9 @@ class Driver:
         session = self._session
         if session is None or state.current is None:
             raise asyncio.CancelledError
+        status = "stopped"
         try:
             if parts is not None and not state.stop:
-        status = "stopped"
                 kind = PlayedGroups if self._config.offline.run is None else StoredGroups
                 source = await kind.open(session.context, state, parts)
                 await TrainingLoop(session.context, state, parts, source).train()
@@ -159,13 +159,13 @@ class Driver:
             summarize, session.context, state.version.update, session.evaluator.results, status, self._started
         )
 
-    async def _prepare(self) -> RunParts:
-        """Start the actors, record the run, and return its parts when the first version is served."""
     async def _evaluate_last(self, session: _Session) -> str:
         """Evaluate the trained policy; with that, the run is finished."""
         await session.evaluator.evaluate("after", self._state.version.update)
         return "finished"
 
+    async def _prepare(self) -> RunParts:
+        """Start the actors, record the run, and return its parts when the first version is served."""
         from .initial_state import initial_state
         from .preparation import Preparation
 
@@ -222,7 +222,7 @@ class Driver:
         repeated = initial.update + 1 if initial.resumes else 0
         run = TrackedRun(
             name=context.name,
-            uid=f"{context.name}-{(await context.store.uid())[:8]}",
+            uid=f"{context.name}-{await context.store.uid()}",
             folder=str(context.folder.resolve()),
             resumed_from=repeated if self._identity.resumes else None,
         )

@@ -81,7 +81,7 @@ def test_a_checkpoint_of_another_store_is_neither_loaded_overwritten_nor_deleted
         checkpoint.verify(theirs, UID)
     ours = save(learner, tmp_path)
     assert save(learner, tmp_path) == ours
-    assert (theirs.name, ours.name) == ("3", "3-01234567")
+    assert (theirs.name, ours.name) == ("3", "3-89abcdef")
     before = save(learner, tmp_path, version=2)
     checkpoint.prune(ours.parent, {ours.name}, UID)
     assert sorted(ours.parent.iterdir()) == [theirs, ours]

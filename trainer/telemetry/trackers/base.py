@@ -23,11 +23,13 @@ class TrackedRun:
 
     name: str
     uid: str
-    """Differs from that of every other run, in other stores too; a resumed run keeps it."""
+    """The name and the uid of the run: differs from that of every other run, in other stores too; a resumed run keeps
+    it."""
     folder: str
     """The folder of the run."""
     resumed_from: int | None = None
-    """The first update that a resumed run repeats: what was logged from it on is abandoned. None for a new run."""
+    """The first update that a resumed run repeats: what was logged from it on is abandoned. None for a new run.
+    A tracker that cannot hide it shows these updates twice, the valid values last."""
 
 
 @runtime_checkable

@@ -14,14 +14,14 @@ PROJECT = "turnwise"
 
 
 class Trackio:
-    """One run of trackio; a resumed run continues it."""
+    """One run of trackio, which knows runs by their name alone; a resumed run continues it."""
 
     def start(self, run: TrackedRun, config: Mapping[str, Any]) -> None:
         """Begin or continue the run."""
         import trackio
 
         project = os.environ.get("TRACKIO_PROJECT", PROJECT)
-        self._run = trackio.init(project=project, name=run.name, config=dict(config), resume="allow", embed=False)
+        self._run = trackio.init(project=project, name=run.uid, config=dict(config), resume="allow", embed=False)
 
     def log(self, update: int, metrics: Mapping[str, float]) -> None:
         """Log the numbers of one record."""

@@ -101,7 +101,7 @@ def read_trackio(folder: Path) -> dict[str, Values]:
 import json
 from trackio.sqlite_storage import SQLiteStorage
 found = {}
-for row in SQLiteStorage.get_logs("turnwise", "colors"):
+for row in SQLiteStorage.get_logs("turnwise", "colors-0a1b"):
     for name, value in row.items():
         if "/" in name:
             found.setdefault(name, []).append((row["step"], value))

@@ -5,12 +5,15 @@ import shutil
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from turnwise.errors import TurnwiseError
 from turnwise.trainer.telemetry import metrics as metrics_module
 from turnwise.trainer.telemetry.metrics import Metrics
 from turnwise.trainer.telemetry.trackers.base import TrackedRun, check_name, numbers, tracker_class, tracker_names
+from turnwise.trainer.telemetry.trackers.trackio import Trackio
 
 RECORDING = "turnwise.tests.trainer.telemetry.trackers.recording"
 
@@ -115,6 +118,13 @@ def test_a_failed_tracker_without_a_log_costs_one_warning(tmp_path: Path) -> Non
     metrics.close()
     (warning,) = warnings
     assert "failed, and the run goes on without it: exit 1" in warning
+
+
+def test_trackio_continues_runs_by_a_name_with_the_uid(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[dict[str, Any]] = []
+    monkeypatch.setitem(sys.modules, "trackio", SimpleNamespace(init=lambda **given: begun.append(given)))
+    Trackio().start(TrackedRun("colors", "colors-0a1b", "runs/colors"), {})
+    assert [one["name"] for one in begun] == ["colors-0a1b"]
 
 
 def test_the_death_of_the_driver_ends_the_run_at_the_tracker(tmp_path: Path) -> None:
