@@ -35,9 +35,10 @@ def package_name(name: str) -> str:
         ScaffoldError: the name is not valid for a package, or hides a package that can be imported.
     """
     package = name.replace("-", "_").lower()
-    if not re.fullmatch(r"[a-z][a-z0-9_]*", package) or keyword.iskeyword(package):
+    if not re.fullmatch(r"[a-z]([a-z0-9_]*[a-z0-9])?", package) or keyword.iskeyword(package):
         raise ScaffoldError(
-            f"{name!r} is not a valid package name; use letters, digits, dashes and underscores, a letter first"
+            f"{name!r} is not a valid package name; use letters, digits, dashes and underscores, a letter first "
+            "and no dash or underscore last"
         )
     if package in sys.stdlib_module_names or package == "turnwise" or find_spec(package) is not None:
         raise ScaffoldError(f"a package {package!r} can already be imported here; choose another name than {name!r}")

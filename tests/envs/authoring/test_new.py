@@ -104,7 +104,7 @@ def test_another_process_must_find_a_package_that_the_folder_of_its_project_woul
     assert re.search(f"another process +{verdict}", done.stdout, re.DOTALL), done.stdout
 
 
-@pytest.mark.parametrize("name", ["", "3d", "a b", "class", "../up", "json", "turnwise", "numpy"])
+@pytest.mark.parametrize("name", ["", "3d", "a b", "class", "../up", "json", "turnwise", "numpy", "my-", "my_"])
 def test_an_invalid_name_is_rejected(name: str, tmp_path: Path) -> None:
     with pytest.raises(ScaffoldError):
         new(name, tmp_path)
