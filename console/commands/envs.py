@@ -151,8 +151,8 @@ def new(
     kind: Annotated[
         Kind,
         typer.Option(
-            help="`turns`: a game. `dataset`: rows and reward functions. `sandbox`: files and commands. `site`: a web "
-            "site in a browser (needs Docker)."
+            help="A game of `turns`, a `dataset` of rows, files in a `sandbox`, or a `site` in a browser. A `site` "
+            "needs Docker."
         ),
     ] = "turns",
     folder: Annotated[Path, typer.Option("--in", help="Parent folder of the package.")] = Path(),

@@ -26,6 +26,9 @@ def test_the_environment_is_short_and_shows_each_method(kind: str, tmp_path: Pat
 
 def test_the_command_offers_each_kind() -> None:
     assert set(get_args(Kind)) == set(KINDS)
+    page = (Path(__file__).parents[3] / "docs" / "commands.md").read_text()
+    (line,) = (line for line in page.splitlines() if line.startswith("* `--kind`: A"))
+    assert [kind for kind in KINDS if f"`{kind}`" not in line] == []
 
 
 def test_an_unknown_kind_is_refused(tmp_path: Path) -> None:
