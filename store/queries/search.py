@@ -119,8 +119,8 @@ def excerpts(texts: Mapping[str, str], terms: Sequence[str], width: int = 100) -
     A text with more of the words that no earlier one has is before others, and shows each of these words once. As in
     the index, a word has letters, digits and underscores only: the ``[/b]`` of a query is the word ``b``.
     """
-    left = list(dict.fromkeys(word.casefold() for term in terms for word in _WORD.findall(term)))
-    folded = {name: content.casefold() for name, content in texts.items()}
+    left = list(dict.fromkeys(_folded(word) for term in terms for word in _WORD.findall(term)))
+    folded = {name: _folded(content) for name, content in texts.items()}
     found: dict[str, str] = {}
     while folded and left:
         name = max(folded, key=lambda one: sum(_place(folded[one], word) >= 0 for word in left))
@@ -136,9 +136,18 @@ def excerpts(texts: Mapping[str, str], terms: Sequence[str], width: int = 100) -
     return found
 
 
+def _folded(content: str) -> str:
+    """Return a text without case and with each character in its place, although ``ß`` folds to two."""
+    folded = content.casefold()
+    if len(folded) == len(content):
+        return folded
+    longer = {char: char.lower()[0] for char in set(content) if len(char.casefold()) > 1}
+    return "".join(longer.get(char) or char.casefold() for char in content)
+
+
 def _start(content: str, terms: Sequence[str], places: Mapping[str, int], width: int) -> int:
     """Return where to cut a text: at a whole phrase if it has one, else where most words fit into the width."""
-    whole = [at for term in terms if (at := _place(content, term.casefold())) >= 0]
+    whole = [at for term in terms if (at := _place(content, _folded(term))) >= 0]
     candidates = [at - width // 3 for at in (whole or places.values())]
 
     def count(start: int) -> int:

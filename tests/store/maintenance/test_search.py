@@ -94,6 +94,12 @@ def test_an_excerpt_shows_the_words() -> None:
     assert excerpts({"a": "a sail"}, ["boat"]) == {}
 
 
+def test_an_excerpt_shows_a_word_after_characters_that_become_longer_without_case() -> None:
+    text = "Straße İ " * 60 + "nach OSLO heute"
+    assert excerpts({"a": text}, ["oslo"])["a"].endswith("İ nach OSLO heute")
+    assert excerpts({"a": text}, ["STRAẞE"])["a"].startswith("Straße İ ")
+
+
 @pytest.mark.parametrize(("term", "part"), [("[/b]", "a [b] bold [/b] text"), ("(bold)", "a [b] bold [/b] text")])
 def test_an_excerpt_finds_the_words_of_a_term_with_other_characters(term: str, part: str) -> None:
     assert excerpts({"a": "a [b] bold [/b] text"}, [term]) == {"a": part}
