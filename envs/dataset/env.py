@@ -27,7 +27,7 @@ from typing import Any, ClassVar
 from ...errors import suggestion
 from ..base import Obs
 from ..episode import EpisodeEnv, Turn
-from ..errors import EnvironmentBroken, EnvironmentFailed
+from ..errors import EnvironmentBroken, EnvironmentFailed, wrap_error
 from ..spaces import FreeText
 from .coroutines import results_of
 from .rows import Row, Rows, Source, folder_of, kept_rows, rows_of
@@ -182,6 +182,8 @@ class DatasetEnv(EpisodeEnv[RowEpisode]):
 def _now(work: Awaitable[Any], timeout_s: float | None) -> Any:
     """Return the result of an awaitable, or raise its exception."""
     (result,) = results_of([work], timeout_s, "`respond`")
-    if isinstance(result, BaseException):
+    if isinstance(result, Exception):
         raise result
+    if isinstance(result, BaseException):  # such as SystemExit, which ends no other thread than this one
+        raise wrap_error("`respond`", result)
     return result

@@ -94,7 +94,7 @@ class Rubric:
                 found[name] = function(**_arguments(name, function, ending))
             except (SandboxError, EnvironmentBroken):
                 raise
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 raise _raised(name, ending, error) from error
         waiting = [name for name, value in found.items() if inspect.isawaitable(value)]
         if waiting:

@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ from pyarrow import parquet
 from turnwise.envs import DatasetEnv, EnvironmentBroken, EnvironmentFailed, EnvTimeout, make
 from turnwise.envs.authoring.check import check
 from turnwise.envs.authoring.checks import CHECKS
+from turnwise.envs.dataset import coroutines
 from turnwise.envs.runner.env_thread import EnvThread
 
 CAPITALS = [
@@ -160,6 +163,57 @@ def test_asynchronous_functions_run_at_the_same_time_and_end_at_the_timeout() ->
     env.deadline = 0.0
     with pytest.raises(EnvTimeout, match="function `endless`, row 0 of `train`, did not return before the timeout of"):
         env.step("Paris")
+
+
+def test_a_function_that_blocks_the_event_loop_ends_at_the_timeout_and_blocks_no_later_call(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(coroutines, "GRACE_S", 0.05)
+    unblocked = threading.Event()
+    running: list[asyncio.AbstractEventLoop] = []
+
+    async def blocking() -> int:
+        running.append(asyncio.get_running_loop())
+        return unblocked.wait(60)
+
+    env = kind(rubric={blocking: 1.0})
+    env.reset(seed=0)
+    env.deadline = time.monotonic() + 0.1
+    with pytest.raises(EnvTimeout, match=r"`blocking`, row 0 of `train`, did not .* blocks their event loop; `await`"):
+        env.step("Paris")
+    other = kind(rubric={brief: 1.0})
+    other.reset(seed=0)
+    other.deadline = time.monotonic() + 10
+    assert other.step("Paris")[1] == 0.5
+    unblocked.set()
+    ended = time.monotonic() + 10
+    while not (running and running[0].is_closed()):
+        assert time.monotonic() < ended
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, asyncio.CancelledError])
+def test_a_coroutine_that_raises_an_exit_is_an_error_and_later_calls_work(error: type[BaseException]) -> None:
+    async def leaving(*_: Any, **__: Any) -> float:
+        raise error
+
+    async def leaving_later() -> float:
+        await asyncio.create_task(leaving())
+        return 1
+
+    env = kind(rubric={leaving_later: 1.0})
+    env.reset(seed=0)
+    env.deadline = time.monotonic() + 10
+    with pytest.raises(EnvironmentFailed, match=rf"(?s)function `leaving_later`, row 0.*{error.__name__}"):
+        env.step("Paris")
+    env.respond = leaving  # type: ignore[assignment, method-assign]
+    env.reset(seed=0)
+    with pytest.raises(EnvironmentFailed, match=rf"(?s)`respond` raised.*{error.__name__}"):
+        env.step("Paris")
+    env = kind(rubric={brief: 1.0})
+    env.reset(seed=0)
+    env.deadline = time.monotonic() + 10
+    assert env.step("Paris")[1] == 0.5
 
 
 def test_parameters_are_columns_or_the_state_of_the_episode() -> None:
