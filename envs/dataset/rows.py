@@ -4,7 +4,7 @@ import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from threading import Lock
+from threading import Lock, RLock
 from typing import Any, TypeAlias
 
 from ...user_files import UnreadableFile, open_regular_file
@@ -18,14 +18,18 @@ Source: TypeAlias = Rows | str | Path
 
 _kept: dict[Any, Rows] = {}
 """The rows that this process has read, by environment, options and split."""
-_reading = Lock()
+_locks: dict[Any, Any] = {}
+"""A lock for each of them, so that no download delays another; reentrant, as ``load`` may ask for the rows it makes."""
+_finding = Lock()
 
 
 def kept_rows(key: Any, read: Callable[[], Rows]) -> Rows:
     """Return the rows of ``key``, which the first call of the process reads; None as key: read them at each call."""
     if key is None:
         return read()
-    with _reading:
+    with _finding:
+        lock = _locks.setdefault(key, RLock())
+    with lock:
         if key not in _kept:
             _kept[key] = read()
         return _kept[key]

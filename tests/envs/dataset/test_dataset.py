@@ -216,6 +216,32 @@ def test_a_coroutine_that_raises_an_exit_is_an_error_and_later_calls_work(error:
     assert env.step("Paris")[1] == 0.5
 
 
+def test_load_may_ask_for_the_rows_of_the_other_split_and_delays_no_other_environment() -> None:
+    read = threading.Event()
+
+    class Rest(Capitals):
+        def load(self, split: str) -> Any:
+            if split == "train":
+                assert read.wait(10)
+                return CAPITALS
+            return [{"question": "?", "answer": str(len(self.tasks("train")))}]
+
+    gymnasium.register("dataset/Rest-v0", entry_point=Rest)  # type: ignore[arg-type]
+    rows: list[Any] = []
+    try:
+        waiting = threading.Thread(target=lambda: rows.append(make("dataset/Rest-v0").tasks("test")), daemon=True)
+        waiting.start()
+        other = threading.Thread(target=lambda: rows.append(make(ENV).tasks("train")), daemon=True)
+        other.start()
+        other.join(5)
+        assert rows == [range(2)]
+        read.set()
+        waiting.join(5)
+        assert rows == [range(2), range(1)]
+    finally:
+        gymnasium.registry.pop("dataset/Rest-v0")
+
+
 def test_parameters_are_columns_or_the_state_of_the_episode() -> None:
     seen: list[Any] = []
 
