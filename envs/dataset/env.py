@@ -24,6 +24,8 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any, ClassVar
 
+from gymnasium.spaces import Space
+
 from ...errors import suggestion
 from ..base import Obs
 from ..episode import EpisodeEnv, Turn
@@ -68,10 +70,15 @@ class DatasetEnv(EpisodeEnv[RowEpisode]):
     success_at: float = 1.0
     """The value of the first reward function from which an episode is a success."""
 
-    def __init__(self) -> None:
-        self.action_space = FreeText()
-        self.observation_space = FreeText(MAX_OBSERVATION_CHARS)
-        self._own: dict[str, Rows] = {}
+    @cached_property
+    def action_space(self) -> Space[str]:  # type: ignore[override]  # it can be set
+        """The space of answers, made here so that the ``__init__`` of a subclass need not call this class's."""
+        return FreeText()
+
+    @cached_property
+    def observation_space(self) -> Space[Obs]:  # type: ignore[override]  # it can be set
+        """The space of observations."""
+        return FreeText(MAX_OBSERVATION_CHARS)
 
     @abstractmethod
     def load(self, split: str) -> Source:
@@ -120,6 +127,10 @@ class DatasetEnv(EpisodeEnv[RowEpisode]):
         """Name the messages so far."""
         texts = [repr(message["content"]) for message in self.episode.messages]
         return hashlib.sha256(json.dumps(texts).encode()).hexdigest()[:16]
+
+    @cached_property
+    def _own(self) -> dict[str, Rows]:
+        return {}
 
     @cached_property
     def _rubric(self) -> Rubric:

@@ -242,6 +242,17 @@ def test_load_may_ask_for_the_rows_of_the_other_split_and_delays_no_other_enviro
         gymnasium.registry.pop("dataset/Rest-v0")
 
 
+def test_a_subclass_need_not_call_the_constructor_of_its_base() -> None:
+    class Own(Capitals):
+        def __init__(self) -> None:
+            self.own = True
+
+    env = Own()
+    assert env.reset(seed=0)[0] in env.observation_space
+    assert env.step("Paris")[1] == 1.25
+    assert env.action_space is not Own().action_space
+
+
 def test_parameters_are_columns_or_the_state_of_the_episode() -> None:
     seen: list[Any] = []
 
