@@ -114,13 +114,19 @@ def _name(function: Any, where: str) -> str:
 
 
 def _arguments(name: str, function: RewardFunction, ending: Ending) -> dict[str, Any]:
-    """Return the arguments of a function by name. Raises EnvironmentBroken: the row lacks a column."""
+    """Return the arguments of a function by name. Raises EnvironmentBroken: a name means nothing, or two values."""
     given, columns, arguments = ending.given(), ending.row, dict[str, Any]()
     for parameter in inspect.signature(function).parameters.values():
         if parameter.kind is Parameter.VAR_KEYWORD:
             arguments |= {column: value for column, value in columns.items() if column not in given}
         elif parameter.kind in (Parameter.POSITIONAL_ONLY, Parameter.VAR_POSITIONAL):
             raise EnvironmentBroken(f"the reward function `{name}`: its parameters are filled by name, not by position")
+        elif parameter.name in given and parameter.name in columns:
+            instead = "" if parameter.name == "row" else ", or take `row`"
+            raise EnvironmentBroken(
+                f"the reward function `{name}` takes `{parameter.name}`, which is not a column, but {ending.where} has "
+                f"a column of this name: rename the column{instead}"
+            )
         elif parameter.name in given:
             arguments[parameter.name] = given[parameter.name]
         elif parameter.name in columns:

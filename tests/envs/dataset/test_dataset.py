@@ -1,6 +1,7 @@
 """An environment of rows: its rows, its rubric, its episodes, and the errors of its author."""
 
 import asyncio
+import inspect
 import json
 import threading
 import time
@@ -251,6 +252,25 @@ def test_a_subclass_need_not_call_the_constructor_of_its_base() -> None:
     assert env.reset(seed=0)[0] in env.observation_space
     assert env.step("Paris")[1] == 1.25
     assert env.action_space is not Own().action_space
+
+
+@pytest.mark.parametrize("name", ["action", "conversation", "row", "self"])
+def test_a_column_with_the_name_of_another_value_is_refused_where_a_function_takes_it(name: str) -> None:
+    def taking(**_: Any) -> float:
+        return 1
+
+    taking.__signature__ = inspect.Signature([inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY)])  # type: ignore[attr-defined]
+    rows = [{**CAPITALS[0], name: "a column"}]
+    env = kind(rows, rubric={taking: 1.0})
+    with pytest.raises(EnvironmentBroken, match=f"`taking` takes `{name}`, .* row 0 of `train` has a column of this"):
+        env.reset(seed=0)
+    env = kind(rows, rubric={lengthy: 1.0})
+    env.reset(seed=0)
+    assert env.step("Paris")[1] == 5
+
+
+def lengthy(letters: int) -> int:
+    return letters
 
 
 def test_parameters_are_columns_or_the_state_of_the_episode() -> None:
