@@ -16,7 +16,7 @@ def misfit(make: Callable[..., object], options: Mapping[str, Any]) -> str:
     """Return which option a constructor does not take, and why; empty if it takes all of them.
 
     A value is compared with the annotation of its parameter, if there is one that pydantic can check: whole numbers are
-    also numbers, and lists are also tuples.
+    also numbers, and lists are also tuples. The default of a parameter fits it, whatever its annotation.
     """
     takes = signature(make).parameters
     if not any(each.kind is Parameter.VAR_KEYWORD for each in takes.values()):
@@ -25,9 +25,26 @@ def misfit(make: Callable[..., object], options: Mapping[str, Any]) -> str:
                 return f"has no option {name!r}{suggestion(name, list(takes))}"
     hints = _annotations(make)
     for name, value in options.items():
-        if name in hints and not _is_a(value, hints[name]):
+        if name in takes and name in hints and not _fits(value, takes[name], hints[name]):
             return f"takes no {value!r} for the option {name!r}: {_expected(hints[name])}"
     return ""
+
+
+def as_declared(make: Callable[..., object], values: Mapping[str, Any], texts: Mapping[str, str]) -> dict[str, Any]:
+    """Return options, each as the text that it was read from where a constructor takes the text and not the value."""
+    takes, hints = signature(make).parameters, _annotations(make)
+
+    def declared(name: str, value: Any) -> Any:
+        if name not in takes or name not in hints or _fits(value, takes[name], hints[name]):
+            return value
+        return texts[name] if _is_a(texts[name], hints[name]) else value
+
+    return {name: declared(name, value) for name, value in values.items()}
+
+
+def _fits(value: Any, parameter: Parameter, annotation: Any) -> bool:
+    default = parameter.default
+    return (type(value) is type(default) and bool(value == default)) or _is_a(value, annotation)
 
 
 def _annotations(make: Callable[..., object]) -> dict[str, Any]:

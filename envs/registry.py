@@ -16,7 +16,7 @@ import importlib
 import logging
 import sys
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from importlib.metadata import entry_points
@@ -30,7 +30,7 @@ from gymnasium.envs.registration import EnvSpec, load_env_creator
 from ..process.limits import limits, raise_again
 from .base import Adapted, TurnEnv
 from .errors import EnvironmentFailed, UnknownEnvironment
-from .options import misfit
+from .options import as_declared, misfit
 
 LOG = logging.getLogger(__name__)
 
@@ -259,10 +259,25 @@ def check_options(env_id: str, options: Mapping[str, Any]) -> None:
         raise EnvironmentFailed(f"{env_id} {why}")
 
 
+def options_as_declared(env_id: str, values: Mapping[str, Any], texts: Mapping[str, str]) -> dict[str, Any]:
+    """Return options that were read as JSON, each as its text where the constructor declares a text: ``bucket=2024``.
+
+    They are returned as they are if the constructor cannot be read; the making of the environment reports why.
+    """
+    try:
+        return as_declared(_constructor(spec(env_id)), values, texts)
+    except Exception:  # noqa: BLE001 - the import of a user's module
+        return dict(values)
+
+
+def _constructor(bare: EnvSpec) -> Callable[..., object]:
+    entry = bare.entry_point
+    return load_env_creator(entry) if isinstance(entry, str) else entry  # type: ignore[return-value]
+
+
 def _misfit(bare: EnvSpec, options: Mapping[str, Any]) -> str:
     """Return which option the constructor does not take; empty if it takes all, or if it cannot be read."""
-    entry = bare.entry_point
     try:
-        return misfit(load_env_creator(entry) if isinstance(entry, str) else entry, options)  # type: ignore[arg-type]
+        return misfit(_constructor(bare), options)
     except Exception:  # noqa: BLE001 - the import of a user's module, whose error the making of the environment reports
         return ""

@@ -45,15 +45,36 @@ def read_options(assignments: list[str] | None, flag: str = "--option") -> dict[
         InvalidOption: an assignment has no ``=`` or no key.
     """
     options: dict[str, Any] = {}
-    for assignment in assignments or []:
-        key, separator, text = assignment.partition("=")
-        if not separator or not key:
-            raise InvalidOption(f"{flag} {assignment}: expected key=value")
+    for key, text in _texts(assignments, flag).items():
         try:
             options[key] = json.loads(text)
         except json.JSONDecodeError:
             options[key] = text
     return options
+
+
+def read_env_options(env_id: str, assignments: list[str] | None) -> dict[str, Any]:
+    """Return the options of an environment that ``--option`` assigns: text where its constructor declares a text.
+
+    Raises:
+        InvalidOption: an assignment has no ``=`` or no key.
+    """
+    options = read_options(assignments)
+    if all(isinstance(value, str) for value in options.values()):
+        return options
+    from ...envs.registry import options_as_declared
+
+    return options_as_declared(env_id, options, _texts(assignments, "--option"))
+
+
+def _texts(assignments: list[str] | None, flag: str) -> dict[str, str]:
+    texts: dict[str, str] = {}
+    for assignment in assignments or []:
+        key, separator, text = assignment.partition("=")
+        if not separator or not key:
+            raise InvalidOption(f"{flag} {assignment}: expected key=value")
+        texts[key] = text
+    return texts
 
 
 def choose_sandboxes(assignments: list[str] | None) -> None:
@@ -122,7 +143,7 @@ def check(env_id: EnvId, option: EnvOptions = None, sandbox: SandboxOptions = No
             print_text(finding.ending(), start=len(heading(finding.check)))
 
     choose_sandboxes(sandbox)
-    report = check_env(env_id, read_options(option), on_start=print_heading, on_result=print_finding)
+    report = check_env(env_id, read_env_options(env_id, option), on_start=print_heading, on_result=print_finding)
     if as_json:
         print_json({"ok": report.ok, **jsonable(report)})
     else:
@@ -142,7 +163,7 @@ def play(
 ) -> None:
     """Play one episode by hand, one action per line. The episode is not stored."""
     choose_sandboxes(sandbox)
-    play_episode(env_id, seed=seed, split=split, options=read_options(option))
+    play_episode(env_id, seed=seed, split=split, options=read_env_options(env_id, option))
 
 
 @app.command()

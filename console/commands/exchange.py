@@ -16,7 +16,7 @@ from ...store.project import DEFAULT_STORE
 from ...user_files import open_regular_file
 from ..options import Json, OfEnv, OfPolicy, OfPurpose, OfRun, OfStatus, OfSuccess, Store, open_store
 from ..terminal.output import print_fields, print_json
-from .envs import EnvOptions, read_options
+from .envs import EnvOptions, read_env_options, read_options
 
 if TYPE_CHECKING:
     from ...store.exchange.episodes import Episode
@@ -129,7 +129,7 @@ def import_trajectories(
     from ...store.database import open_database
     from ...store.exchange.importing import import_episodes
 
-    options = read_options(option)
+    options = read_options(option) if env is None else read_env_options(env, option)
     if name is not None and not RUN_NAME.fullmatch(name):
         raise CannotExchange(f"`--name {name}`: a run's name has at most 80 letters, digits, `.`, `_` and `-`")
     if options and env is None:

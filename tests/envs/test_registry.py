@@ -193,6 +193,8 @@ class Typed(Plain):
         limit: int | None = None,
         folder: str | Path = "",
         other: object = None,
+        label: str = "",
+        opt: int = None,  # type: ignore[assignment]  # noqa: RUF013 - as users write it
         untyped=1,
     ) -> None:
         super().__init__()
@@ -214,6 +216,9 @@ class Typed(Plain):
         ("mode", "both", ""),
         ("limit", None, ""),
         ("folder", "a", ""),
+        ("label", 2024, "its type is `str`"),
+        ("opt", None, ""),
+        ("opt", "none", "its type is `int`"),
         ("other", {"a": 1}, ""),
         ("untyped", "many", ""),
     ],
