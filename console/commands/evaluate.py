@@ -26,7 +26,7 @@ from ..options import (
 )
 from ..terminal.output import GUTTER, console, format_value, print_fields, print_json, result_fields
 from ..terminal.sanitize import indented, one_line, sanitize
-from .envs import EnvOptions, choose_sandboxes, play_episode, read_options
+from .envs import EnvOptions, choose_sandboxes, play_episode, read_env_options, read_options
 
 if TYPE_CHECKING:
     from ...trainer.config.sections import EnvironmentConfig
@@ -41,6 +41,10 @@ DEFAULT_TASKS = 100
 
 class NoEnvironment(TurnwiseError):
     """No environment, or two lists of them, were given."""
+
+
+class OptionsOfConfig(TurnwiseError):
+    """``--option`` is given with a configuration."""
 
 
 class InvalidPolicy(TurnwiseError):
@@ -74,20 +78,22 @@ def evaluate(
     log_level: LogLevel = None,
 ) -> None:
     """Play tasks with a policy, store the episodes, and print the success rate with its confidence interval."""
-    options = read_options(option)
-    environments, tasks = _chosen(config, env, tasks)
+    environments, tasks = _chosen(config, env, option, tasks)
     if policy == "human":
         if as_json:
             raise InvalidPolicy("`--policy human` reads the terminal and prints no JSON; remove `--json`")
-        from ...trainer.evaluation.tasks import environments_of, tasks_of
+        playing = {"--name": name, "--turns": turns, "--temperature": temperature, "--api-key-env": api_key_env}
+        if unused := [flag for flag, value in playing.items() if value]:
+            raise InvalidPolicy(f"`--policy human` plays here and stores nothing; remove `{'` and `'.join(unused)}`")
+        from ...trainer.evaluation.tasks import tasks_of
 
         choose_sandboxes(sandbox)
         if not env or len(env) > 1:
             raise InvalidPolicy("`--policy human` plays one environment: give one `--env`")
-        chosen = tasks_of(environments_of(env, options), tasks, split=split, seed=seed)
+        chosen = tasks_of(environments, tasks, split=split, seed=seed)
         for number, task in enumerate(chosen, 1):
             console().print(f"task {number} of {len(chosen)}")
-            play_episode(env[0], seed=task.seed, split=split, options=options)
+            play_episode(env[0], seed=task.seed, split=split, options=environments[0].options)
         return
     from ...trainer.evaluation.tasks import evaluate as run
 
@@ -98,7 +104,6 @@ def evaluate(
         split=split,
         seed=seed,
         store_url=store,
-        options=options,
         turns=turns,
         temperature=temperature,
         sandboxes=read_options(sandbox, "--sandbox"),
@@ -110,7 +115,7 @@ def evaluate(
     elif result.tasks:
         print_fields(result_fields(result.json()))
     if (listed := result.tasks + result.failed) < tasks:
-        names = ", ".join(one if isinstance(one, str) else one.id for one in environments)
+        names = ", ".join(one.id for one in environments)
         verb = "lists" if len(environments) == 1 else "list"
         _print_error(f"{names} {verb} {listed} tasks of `{split}`: each was played once, not the {tasks} of `--tasks`")
         tasks = listed
@@ -130,17 +135,26 @@ def evaluate(
 
 
 def _chosen(
-    config: Path | None, env: list[str] | None, tasks: int | None
-) -> tuple[Sequence["str | EnvironmentConfig"], int]:
+    config: Path | None, env: list[str] | None, option: list[str] | None, tasks: int | None
+) -> tuple[Sequence["EnvironmentConfig"], int]:
     """Return the environments to play, and the number of tasks.
 
     Raises:
         NoEnvironment: neither a configuration nor an environment is given, or both.
+        OptionsOfConfig: options are given with a configuration, which has its own.
     """
     if (config is None) == (not env):
         raise NoEnvironment("give one or several `--env ID`, or one `CONFIG.toml` with `[[environments]]`")
     if config is None:
-        return env or [], tasks or DEFAULT_TASKS
+        from ...trainer.config.sections import EnvironmentConfig
+
+        chosen = [EnvironmentConfig(id=one, options=read_env_options(one, option)) for one in env or []]
+        return chosen, tasks or DEFAULT_TASKS
+    if option:
+        raise OptionsOfConfig(
+            f"`--option {option[0]}` goes to the environments of `--env`: write it below `[environments.options]` in "
+            f"`{config}`"
+        )
     from ...trainer.config.loading import load_config
 
     read = load_config(config)

@@ -72,15 +72,27 @@ def evaluate(
     environments = environments_of(env, options)
     with session(database, Command.EVAL, chosen, environments, turns, temperature, sandboxes, name) as opened:
         problems = tasks_of(environments, tasks, split=split, seed=seed)
-        played = opened.play(lambda players: play_tasks(players.store, "eval", problems, opened.horizon, players.play))
+        played = opened.play(
+            lambda players: play_tasks(players.store, "eval", problems, opened.horizon, players.play),
+            split=split,
+            tasks=len(problems),
+            environments=[one.model_dump(mode="json", include={"id", "options"}) for one in environments],
+        )
     return summarize(chosen.shown, opened.run, environments, played, len(problems), monotonic() - began)
 
 
 def environments_of(
     env: str | Sequence[str | EnvironmentConfig], options: Mapping[str, Any] | None = None
 ) -> list[EnvironmentConfig]:
-    """Return environments given by id, with ``options``, or as they are."""
+    """Return environments given by id, with ``options``, or as they are.
+
+    Raises:
+        TurnwiseError: there are ``options``, and an environment that has its own.
+    """
     given = [env] if isinstance(env, str) else env
+    own = [one.id for one in given if not isinstance(one, str)]
+    if options and own:
+        raise TurnwiseError(f"`options` are for environments given by id, and `{own[0]}` has its own: write them there")
     return [EnvironmentConfig(id=one, options=dict(options or {})) if isinstance(one, str) else one for one in given]
 
 

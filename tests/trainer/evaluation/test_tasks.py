@@ -10,7 +10,8 @@ from turnwise.errors import TurnwiseError
 from turnwise.store import queries
 from turnwise.store.database import open_database
 from turnwise.tests.agents.servers import Counter, serving
-from turnwise.trainer.evaluation.tasks import evaluate
+from turnwise.trainer.config.sections import EnvironmentConfig
+from turnwise.trainer.evaluation.tasks import environments_of, evaluate
 from turnwise.trainer.telemetry.events import EvalResult
 
 EPISODES = 24
@@ -27,6 +28,13 @@ def test_a_server_gets_concurrent_requests_of_all_episodes_over_persistent_conne
     assert counter.arrived == EPISODES * TURNS
     assert counter.most == EPISODES
     assert counter.connections == EPISODES
+
+
+def test_options_beside_an_environment_with_its_own_are_refused() -> None:
+    own = EnvironmentConfig(id="turnwise/TextSite-v0")
+    with pytest.raises(TurnwiseError, match="`turnwise/TextSite-v0` has its own"):
+        environments_of([own], {"pages": 4})
+    assert environments_of([own]) == [own]
 
 
 def test_the_secrets_of_a_server_s_url_are_sent_and_neither_stored_nor_shown(tmp_path: Path) -> None:
