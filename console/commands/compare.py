@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from ...trainer.run.comparison import ComparedRun, PairedDifference
 
 COLUMNS = (
-    *("run", "status", "held out", "difference", "updates", "success", "reward", "trained tokens", "time"),
-    "kind",
+    *("run", "status", "split", "evaluated", "difference", "updates", "success", "reward", "trained tokens", "time"),
+    *("kind", "environments"),
 )
-REQUIRED = 4
+REQUIRED = 5
 
 
 class NotDrawn(TurnwiseError):
@@ -36,10 +36,10 @@ def compare_runs(
     store: Store = DEFAULT_STORE,
     as_json: Json = False,
 ) -> None:
-    """Compare runs: success on held-out tasks with its 95 % interval, the difference to the first run, and settings.
+    """Compare runs: success in an evaluation with its 95 % interval, the difference to the first run, and settings.
 
-    The difference is the mean over the tasks that both runs were evaluated on. Success and reward are those of the
-    newest update, or of an evaluation.
+    The split is that of the evaluated tasks. The difference is the mean over the tasks that both runs were evaluated
+    on. Success and reward are those of the newest update, or of an evaluation.
     """
     from ...trainer.run.comparison import compare
 
@@ -51,7 +51,12 @@ def compare_runs(
     if as_json:
         print_json(found)
     else:
-        print_table(COLUMNS, [_row(one) for one in found.runs], empty="", required=REQUIRED)
+        print_table(
+            COLUMNS,
+            [_row(one, is_first=not place) for place, one in enumerate(found.runs)],
+            empty="",
+            required=REQUIRED,
+        )
         console().print()
         alike = [one.run for one in found.runs if one.kind == found.runs[0].kind]
         settings = [(key, *(values.get(name, "-") for name in alike)) for key, values in found.settings.items()]
@@ -60,12 +65,14 @@ def compare_runs(
         console(stderr=True).print(f"curves written to {sanitize(str(plot))}", soft_wrap=True)
 
 
-def _row(one: "ComparedRun") -> tuple[object, ...]:
+def _row(one: "ComparedRun", *, is_first: bool) -> tuple[object, ...]:
     success = one.success if one.batch_success is None else one.batch_success
     return (
-        *(one.run, one.status, _interval(one.success, one.low, one.high), _difference(one.difference)),
+        *(one.run, one.status, one.split, _interval(one.success, one.low, one.high)),
+        "" if is_first else _difference(one.difference),
         *(one.updates or "", "" if success is None else f"{success:.2f}", one.reward),
         *(f"{one.tokens:,}" if one.tokens else "", duration(one.wall_s), one.kind),
+        ", ".join(one.environments),
     )
 
 
@@ -76,7 +83,7 @@ def _interval(mean: float | None, low: float | None, high: float | None, sign: s
 
 
 def _difference(one: "PairedDifference | None") -> str:
-    return "" if one is None else f"{_interval(one.mean, one.low, one.high, '+')}, {one.tasks} tasks"
+    return "no common task" if one is None else f"{_interval(one.mean, one.low, one.high, '+')}, {one.tasks} tasks"
 
 
 def _draw(database: "Database", names: Sequence[str], path: Path) -> None:

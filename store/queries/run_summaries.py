@@ -90,6 +90,7 @@ def evaluations(conn: Connection, runs: Iterable[str]) -> dict[str, list[HeldOut
 class TaskResult:
     """The counted episodes of one task."""
 
+    split: str
     counted: int
     successes: int
 
@@ -112,6 +113,7 @@ def task_results(conn: Connection, run: RunRow) -> dict[str, TaskResult]:
     which = (
         select(
             task.c.id,
+            task.c.split,
             func.count(RESULT).label("counted"),
             func.coalesce(func.sum(cast(RESULT, Integer)), 0).label("successes"),
         )
@@ -119,14 +121,14 @@ def task_results(conn: Connection, run: RunRow) -> dict[str, TaskResult]:
         .join(rollout_group, rollout_group.c.no == trajectory.c.group_no)
         .join(task, task.c.no == rollout_group.c.task_no)
         .where(*of_run)
-        .group_by(task.c.id)
+        .group_by(task.c.id, task.c.split)
         .order_by(task.c.id)
     )
     if run.kind == TRAIN:
         version = trajectory.c.max_version
         newest = select(version).where(*of_run, version.is_not(None)).order_by(version.desc()).limit(1)
         which = which.where(version == newest.scalar_subquery())
-    return {row.id: TaskResult(row.counted, row.successes) for row in conn.execute(which)}
+    return {row.id: TaskResult(row.split, row.counted, row.successes) for row in conn.execute(which)}
 
 
 def trained_tokens(conn: Connection, run: str) -> int:

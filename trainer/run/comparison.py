@@ -33,12 +33,16 @@ class ComparedRun:
     kind: str
     status: str
     updates: int
+    environments: Sequence[str]
+    """Ids."""
+    split: str
+    """The split of the tasks of ``success``, or several with commas; empty without one."""
     evaluation: str
     """Name of the newest evaluation of a training run; empty for other runs."""
     tasks: int
     """Episodes that ``success`` counts."""
     success: float | None
-    """On held-out tasks for a training run, on all tasks for an evaluation."""
+    """In the newest evaluation of a training run, on all tasks of an evaluation."""
     low: float | None
     high: float | None
     """The 95 % interval of ``success``."""
@@ -89,6 +93,8 @@ def compare(database: Database, names: Sequence[str]) -> Comparison:
                 row.kind,
                 status[row.id],
                 summary.updates,
+                summary.environments,
+                ", ".join(sorted({one.split for one in tasks[row.id].values()})),
                 held_out.name if held_out else "",
                 *rate,
                 difference=None if row is rows[0] else paired(tasks[rows[0].id], tasks[row.id]),

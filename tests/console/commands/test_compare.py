@@ -19,8 +19,8 @@ SUCCESSES = {"r": (0, 0, 1, 1), "s": (1, 0, 1, 1, 1), "e": (1, 1, 0)}
 """By run, whether each held-out task was solved; the tasks of all runs are the first ones of one list."""
 
 
-def evaluate(database: Database, run: str, version: int, solved: tuple[int, ...]) -> None:
-    for number, success in enumerate(solved):
+def evaluate(database: Database, run: str, version: int, solved: tuple[int, ...], first: int = 0) -> None:
+    for number, success in enumerate(solved, first):
         name = f"{run}:eval-{version}-{number}"
         call(database, "open_group", group=Group(name, run, task(number), HORIZON, 1, Purpose.EVAL))
         play(database, f"{name}-0", name, turns=1, version=version, run=run, success=bool(success))
@@ -29,7 +29,8 @@ def evaluate(database: Database, run: str, version: int, solved: tuple[int, ...]
 
 @pytest.fixture
 def url(tmp_path: Path) -> str:
-    """Return the URL of a store with the training runs ``r`` and ``s`` and the evaluation ``e``."""
+    """Return the URL of a store with the training runs ``r`` and ``s`` and the evaluations ``e``, and ``o`` of
+    other tasks."""
     made = sqlite_store(tmp_path)
     database = open_database(made)
     for run, rate, updates in (("r", 0.1, 1), ("s", 0.2, 2)):
@@ -48,6 +49,8 @@ def url(tmp_path: Path) -> str:
         call(database, "finish_run", run=run, status="finished")
     create_run(database, "e", kind="eval", config={"policy": "random"})
     evaluate(database, "e", 0, SUCCESSES["e"])
+    create_run(database, "o", kind="eval", config={"policy": "random", "split": "train"})
+    evaluate(database, "o", 0, (1, 0), first=9)
     database.close()
     return made
 
@@ -83,9 +86,16 @@ def test_the_difference_is_over_the_common_tasks(turnwise: Turnwise, url: str) -
 def test_a_comparison_is_a_table_of_numbers_and_one_of_settings(turnwise: Turnwise, url: str) -> None:
     out = turnwise("runs", "compare", "r", "s", "--store", url).out.splitlines()
     rows = [re.split(" {2,}", line) for line in out]
-    assert rows[0][:7] == ["run", "status", "held out", "difference", "updates", "success", "reward"]
-    assert rows[2][:4] == ["s", "finished", "0.80 [0.38, 0.96]", "+0.25 [-0.24, +0.74], 4 tasks"]
+    assert rows[0][:7] == ["run", "status", "split", "evaluated", "difference", "updates", "success"]
+    assert rows[2][:5] == ["s", "finished", "train", "0.80 [0.38, 0.96]", "+0.25 [-0.24, +0.74], 4 tasks"]
     assert rows[4:] == [["setting", "r", "s"], ["learner.rate", "0.1", "0.2"]]
+
+
+def test_evaluations_without_a_common_task_say_so_and_differ_in_their_split(turnwise: Turnwise, url: str) -> None:
+    rows = [re.split(" {2,}", line) for line in turnwise("runs", "compare", "e", "o", "--store", url).out.splitlines()]
+    assert rows[2][4] == "no common task"
+    assert (rows[0][-1], rows[2][-1]) == ("environments", "turnwise/TextSite-v0")
+    assert rows[4:] == [["setting", "e", "o"], ["split", "-", "train"]]
 
 
 def test_one_picture_has_the_curves_of_all_runs(turnwise: Turnwise, url: str, tmp_path: Path) -> None:

@@ -59,6 +59,9 @@ def test_an_environment_that_lists_its_tasks_plays_each_once_and_says_how_many(t
     run = json.loads(ended.out)["run"]
     with open_database(store).read() as conn:
         assert len({row.task_id for row in queries.list_groups(conn, run=run)}) == 3
+        config = queries.find_run(conn, run).config
+    assert (config["split"], config["tasks"]) == ("train", 3)
+    assert config["environments"] == [{"id": ENV, "options": {"pool_size": 3}}]
 
 
 def test_many_trajectories_are_replayed_on_one_open_store(turnwise: Turnwise, store: str) -> None:
