@@ -66,7 +66,7 @@ class Expert(BaseModel):
 
 
 def without_thought(text: str) -> str:
-    """Return the action in a text of an expert, whose thought may lack its ``<think>``."""
+    """Return the action in a text of an expert or of the policy, whose thought may lack its ``<think>``."""
     return text.rpartition(THOUGHT_END)[2].strip()
 
 
@@ -216,7 +216,7 @@ class SemiOnlineEnv(EpisodeEnv[Attempt]):
         """Compare an action with the expert's, and advance, patch or end."""
         expert, turn = self.episode.expert, self.episode.turn
         text = expert.actions[turn]
-        match = Match(self._match(without_thought(text), action, self._types))
+        match = Match(self._match(without_thought(text), without_thought(action), self._types))
         valid, right = match is not Match.UNPARSABLE, match is Match.EXACT
         parts = {"format": FORMAT * valid, "action": (1 - FORMAT) * ACCURACY[match]}
         if not right:

@@ -1,6 +1,7 @@
 """The answer in the text of a turn: the part after leading thoughts.
 
-This is the only place that removes thoughts. Trajectories keep the whole text; re-execution removes its thoughts again.
+Trajectories keep the whole text; re-execution removes its thoughts again. ``turnwise/SemiOnline-v0`` alone removes
+more: thoughts without a beginning, as chat templates leave them in the texts of experts.
 """
 
 BEGIN, END = "<think>", "</think>"

@@ -36,6 +36,7 @@ def test_the_experts_actions_are_a_success_without_patches(tmp_path: Path) -> No
     [
         ("click  inbox", 1.0, True),
         ("Click inbox", 1.0, True),
+        ("look first</think>click inbox", 1.0, True),
         ("click news", 0.1 + 0.9 * 0.5, True),
         ("done", 0.1 + 0.9 * 0.1, True),
         ("fly home", 0.0, False),
