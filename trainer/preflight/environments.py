@@ -240,7 +240,7 @@ async def _look(
     if (tokens := len(conversation.prompt())) < max_context:
         if subject.command is Command.EVAL:
             return None
-        return await too_short_turn(subject.config, environment.id, thread, renderer)
+        return await too_short_turn(subject, environment.id, thread, renderer)
     return Refusal(
         "horizon.max_context",
         f"{environment.id}: {too_long(tokens, max_context)}, so no episode would have a turn",

@@ -93,7 +93,7 @@ class Subject:
     policy: str = ""
     """The policy of an evaluation without a model: ``random``, ``oracle`` or the URL of a server."""
     note: Callable[[str], None] = lambda text: None
-    """Receives what could not be checked, and does not prevent the start."""
+    """Receives what does not prevent the start, such as what could not be checked."""
 
 
 Find = Callable[[Subject], Iterable[Refusal] | None]

@@ -74,7 +74,8 @@ class Preparation:
             TurnwiseError: an environment does not suit the policy, an actor did not start, or an evaluation failed.
         """
         context, config, initial = self._context, self._context.config, self._initial
-        refuse(await asyncio.to_thread(check, Subject(config, initial.command, model=initial.model), Stage.ACTORS))
+        subject = Subject(config, initial.command, model=initial.model, note=lambda text: context.report(Note(text)))
+        refuse(await asyncio.to_thread(check, subject, Stage.ACTORS))
         learner = await asyncio.to_thread(load_learner, context, initial)
         if initial.resumes:
             await self._load_reference(learner)

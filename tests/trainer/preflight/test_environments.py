@@ -35,6 +35,7 @@ SERVER = "http://127.0.0.1:9/v1"
 INSTRUCTING = "sight/Instructing-v0"
 LISTED = "sight/Listed-v0"
 WORDY = "wordy/Wordy-v0"
+THINKING = "wordy/Thinking-v0"
 
 
 class Instructing(TextSiteEnv):
@@ -68,7 +69,18 @@ class Wordy(TextSiteEnv):
         return [*valid, (" ".join(["open"] * 9), 1.0)] if self.episode.page != "home" else valid
 
 
+class Thinking(Wordy):
+    """The same with the valid actions of the text site, and an oracle that thinks and takes the one of nine words."""
+
+    def valid_actions(self) -> list[tuple[str, float]]:
+        return TextSiteEnv.valid_actions(self)
+
+    def oracle(self) -> str:
+        return f"<think> open </think> {super().oracle() if self.episode.page == 'home' else ' '.join(['open'] * 9)}"
+
+
 gymnasium.register(WORDY, entry_point=Wordy)  # type: ignore[arg-type]
+gymnasium.register(THINKING, entry_point=Thinking)  # type: ignore[arg-type]
 gymnasium.register(INSTRUCTING, entry_point=Instructing)  # type: ignore[arg-type]
 gymnasium.register(LISTED, entry_point=Listed)  # type: ignore[arg-type]
 
@@ -185,6 +197,17 @@ def test_a_limit_that_cuts_the_longest_valid_action_is_refused(tmp_path: Path, c
     thinking = {"horizon": {"max_tokens_per_turn": 12}, "rollout": {"max_thought_tokens": 6}}
     with pytest.raises(Refused, match=r"is 12, 6 of them for the thought .* to at least 16$"):
         call(checks.unread_observations, parse_config(raw | thinking))
+
+
+def test_an_action_of_the_oracle_that_the_limit_cuts_is_noted(tmp_path: Path) -> None:
+    model = new_model(tmp_path / "model", closed_vocabulary(environments(TEXT_SITE)), hidden=16, layers=1, heads=2)
+    raw = {"name": "r", "preset": "tiny", "environments": [{"id": THINKING}], "model": {"path": str(model)}}
+    notes: list[str] = []
+    call(checks.unread_observations, parse_config(raw | {"horizon": {"max_tokens_per_turn": 8}}), note=notes.append)
+    (note,) = notes
+    assert "wordy/Thinking-v0: the longest action of the oracle has " in note
+    assert "open open open open open open open open open" in note
+    assert note.endswith("and `horizon.max_tokens_per_turn` is 8, so the policy can write shorter ones only")
 
 
 def test_an_evaluation_of_a_server_stores_nothing(tmp_path: Path) -> None:
