@@ -108,10 +108,14 @@ class RunStore:
         parent_version: int | None = None,
         git_revision: str = "",
         packages: Mapping[str, str] | None = None,
+        after_update: int = 0,
     ) -> None:
-        """Begin the run, or resume it if it is unfinished and has the same ``config_hash``. Raises StoreConflict.
+        """Begin the run, or resume it after ``after_update`` if it is unfinished and has the same ``config_hash``.
 
         From now on, the writes of earlier drivers of the run are refused.
+
+        Raises:
+            StoreConflict: the run cannot be resumed.
         """
         self._epoch = await self.client.commit(
             operations.create_run.bind(
@@ -125,6 +129,7 @@ class RunStore:
                 git_revision=git_revision,
                 packages=packages,
                 driver=self._driver,
+                after_update=after_update,
             )
         )
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import Connection, Row, ScalarSelect, false, func, insert, select
+from sqlalchemy import Connection, Row, ScalarSelect, func, insert, select
 
 from ...records import GroupState
 from ..content.blob_root import count_runs
@@ -32,15 +32,16 @@ def create_run(
     git_revision: str = "",
     packages: Mapping[str, str] | None = None,
     driver: str = "",
+    after_update: int = 0,
 ) -> int:
     """Begin a run, or resume an unfinished one of the same name and ``config_hash``: its ``config`` is replaced and a
-    requested stop is cleared. The keys whose values differ are added to ``changes``, with the update of the newest
-    checkpoint, after which they hold.
+    requested stop is cleared. The keys whose values differ are added to ``changes``, with ``after_update``.
 
     Args:
         parent: the run that this one is a fork of, from its ``parent_version``.
         packages: the versions of the packages that compute the run.
         driver: an id of the process that drives the run.
+        after_update: the update from which a resumed run continues.
 
     Returns:
         The epoch of this driver: one more than that of the driver before. Its writes carry it, and from now on those
@@ -79,7 +80,7 @@ def create_run(
     values = {"status": "running", "stop_requested": False, "error": "", "ended_at": None, "config": row["config"]}
     values |= {"epoch": epoch + 1, "driver": driver, "config_hash": config_hash}
     if epoch and (keys := _differences(stored.config, config)):
-        values["changes"] = [*stored.changes, {"after_update": _saved_update(tx, stored.no), "keys": keys}]
+        values["changes"] = [*stored.changes, {"after_update": after_update, "keys": keys}]
     change(tx.conn, run_table, run_table.c.no == stored.no, **values)
     return epoch + 1
 
@@ -101,14 +102,6 @@ def _differences(old: Mapping[str, Any], new: Mapping[str, Any], path: str = "")
         elif before != after:
             found[f"{path}{key}"] = [before, after]
     return found
-
-
-def _saved_update(tx: Transaction, run_no: int) -> int:
-    """Return the update of the newest surviving version with a checkpoint; 0 if there is none."""
-    saved = select(func.max(policy_version.c.update_no)).where(
-        policy_version.c.run_no == run_no, policy_version.c.checkpoint != "", policy_version.c.abandoned == false()
-    )
-    return max(0, tx.conn.execute(saved).scalar_one() or 0)
 
 
 @operation

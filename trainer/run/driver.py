@@ -199,6 +199,7 @@ class Driver:
             parent_version=initial.parent_version,
             git_revision=await asyncio.to_thread(git_revision),
             packages=package_versions(),
+            after_update=initial.update,
         )
         self._recorded = True
         SHUTDOWN.hint = RESUMES

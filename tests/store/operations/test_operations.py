@@ -324,15 +324,13 @@ def test_a_resume_records_the_keys_that_it_changes_with_their_update(database: D
     config: dict[str, Any] = {"seed": 1, "learner": {"learning_rate": 1e-3, "betas": [0.9, 0.99]}}
     create_run(database, config=config)
     create_run(database, config=config)
-    first = call(database, "add_version", run="r", update=0, parent=None)
-    call(database, "set_checkpoint", run="r", version=first, path="checkpoints/0")
     changed = {**config, "learner": {**config["learner"], "learning_rate": 1e-4}, "max_steps": 9}
-    create_run(database, config=changed)
+    create_run(database, config=changed, after_update=3)
     with database.read() as conn:
         found = find_run(conn, "r")
     assert found.config == changed
     keys = {"learner.learning_rate": [1e-3, 1e-4], "max_steps": [None, 9]}
-    assert found.changes == [{"after_update": 0, "keys": keys}]
+    assert found.changes == [{"after_update": 3, "keys": keys}]
 
 
 def test_a_failed_run_without_a_group_or_a_checkpoint_frees_its_name(database: Database) -> None:

@@ -29,9 +29,12 @@ from turnwise.trainer.learner import checkpoint
 from turnwise.trainer.learner.checkpoint import CheckpointManager
 from turnwise.trainer.preflight.check import check
 from turnwise.trainer.preflight.refusal import Command, Refused, Subject, refuse
+from turnwise.trainer.run.callbacks import Callbacks
+from turnwise.trainer.run.driver import Driver
 from turnwise.trainer.run.identity import RunIdentity, resolve_run
 from turnwise.trainer.run.initial_state import InitialState, initial_state
 from turnwise.trainer.run.preparation import load_learner
+from turnwise.trainer.shutdown import SHUTDOWN
 from turnwise.trainer.telemetry.metrics import Metrics
 
 PARENT, FORK = "r", "r-2"
@@ -86,13 +89,27 @@ def exists(database: Database, name: str) -> bool:
         return any(one.id == name for one in queries.list_runs(conn))
 
 
+def context_of(database: Database, of: RunConfig, store: RunStore, metrics: Metrics) -> RunContext:
+    folder = run_folder(database, store.run)
+    return RunContext(of, AlgorithmSet.of(of), database, store, folder, Streams(of.seed), metrics, lambda event: None)
+
+
+async def resume(database: Database, of: RunConfig, initial: InitialState) -> None:
+    """Record the resume of the run, as its driver does."""
+    writer = CommitQueue(database)
+    store = RunStore(PARENT, database, StoreClient(writer.run))
+    driver = Driver(of, database, RunIdentity(PARENT, resumes=True), lambda event: None, 0.0, Callbacks())
+    try:
+        await driver._record(context_of(database, of, store, driver._metrics), initial)
+    finally:
+        driver._metrics.finish("stopped")
+        writer.close()
+
+
 async def save(database: Database, of: RunConfig, name: str, initial: InitialState, version: int) -> None:
     writer = CommitQueue(database)
     store = RunStore(name, database, StoreClient(writer.run))
-    folder, metrics = run_folder(database, name), cast(Metrics, None)
-    context = RunContext(
-        of, AlgorithmSet.of(of), database, store, folder, Streams(of.seed), metrics, lambda event: None
-    )
+    context = context_of(database, of, store, cast(Metrics, None))
     state = {"run": name, "update": 0, "version": version}
     saver = CheckpointManager(context, load_learner(context, initial), await store.uid(), initial.model, lambda: state)
     try:
@@ -141,7 +158,7 @@ def damage(path: Path, how: str) -> None:
 
 @pytest.mark.parametrize("how", [pytest.param("truncated", marks=pytest.mark.soak), "one bit flipped"])
 def test_a_broken_checkpoint_falls_back_to_the_one_before_it_and_never_to_the_start(
-    database: Database, model: Path, how: str
+    database: Database, model: Path, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     of = config(model)
     first = begin(database, of)
@@ -165,6 +182,12 @@ def test_a_broken_checkpoint_falls_back_to_the_one_before_it_and_never_to_the_st
     damage(older, how)
     with pytest.raises(TurnwiseError, match="run `r` has no intact checkpoint among 2"):
         initial_state(of, identity, database, folder)
+    monkeypatch.setattr(SHUTDOWN, "hint", "")
+    monkeypatch.setattr(SHUTDOWN, "record", None)
+    asyncio.run(resume(database, config(model, max_steps=9), fallen_back))
+    with database.read() as conn:
+        (change,) = queries.find_run(conn, PARENT).changes
+    assert (change["after_update"], change["keys"]["max_steps"][1]) == (0, 9)
 
 
 LORA = {"rank": 4}
