@@ -20,7 +20,7 @@ from .episodes import Episode
 
 FORMAT_KEY = b"turnwise"
 """Key of the schema's metadata whose value names the layout of the file."""
-LAYOUT = b"trajectories 1"
+LAYOUT = b"trajectories 2"
 ROW_GROUP = 64
 """Trajectories per row group, at most, which a writer holds in memory."""
 IMAGE_BYTES = 64 * 2**20
@@ -184,6 +184,8 @@ def _check_layout(path: Path, schema: Any) -> None:
         return
     if layout.startswith(b"steps"):
         reason = "it has a row per step; export it again with `--format parquet`"
+    elif layout == LAYOUT:
+        reason = "its columns are not those that `turnwise trajectories export` writes"
     elif layout:
         reason = f"its layout is `{layout.decode(errors='replace')}`; this turnwise reads `{LAYOUT.decode()}`"
     else:

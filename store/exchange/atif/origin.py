@@ -81,7 +81,7 @@ class EpisodeOrigin(OriginModel):
     success: bool | None
     error: str
     stop_reason: str
-    reached: Limit | None
+    reached: Limit | None = None
     deterministic: bool
     final_observation_hash: HashText
     extras: dict[str, JsonValue]

@@ -1,5 +1,6 @@
 """Parquet holds every field of the records, and returns the records that were written."""
 
+import hashlib
 import sys
 from collections.abc import Callable
 from dataclasses import fields, replace
@@ -13,7 +14,7 @@ from turnwise.records import Message, Step, Trajectory
 from turnwise.store.errors import ExchangeError, MissingPackage
 from turnwise.store.exchange import parquet
 from turnwise.store.exchange.columns import codec_of, record_columns
-from turnwise.store.exchange.parquet import ROW_GROUP, TrajectoryRows, read_parquet, trajectory_schema
+from turnwise.store.exchange.parquet import FORMAT_KEY, ROW_GROUP, TrajectoryRows, read_parquet, trajectory_schema
 from turnwise.store.exchange.step_rows import StepRows, step_schema
 from turnwise.tests.store.exchange.making import PICTURE, episode, plain
 
@@ -54,6 +55,17 @@ def test_every_field_has_a_column(kind: type) -> None:
     assert list(record_columns(kind)) == [one.name for one in fields(kind)]
 
 
+@pytest.mark.parametrize(
+    ("schema", "layout", "columns"),
+    [(trajectory_schema, b"trajectories 2", "b4847f3c362eb504"), (step_schema, b"steps 2", "0432f673fc14f0af")],
+)
+def test_other_columns_need_another_layout(schema: Callable[[], pa.Schema], layout: bytes, columns: str) -> None:
+    """After a change of the columns, raise the number of ``LAYOUT`` and enter both here."""
+    found = schema()
+    text = "\n".join(f"{field.name}: {field.type}" for field in found)
+    assert (found.metadata[FORMAT_KEY], hashlib.sha256(text.encode()).hexdigest()[:16]) == (layout, columns)
+
+
 def test_a_field_of_an_unknown_type_is_refused() -> None:
     with pytest.raises(TypeError, match="`when` of type"):
         codec_of("when", complex)
@@ -88,7 +100,11 @@ def nulled(table: pa.Table, name: str, member: str = "") -> pa.Table:
     ("change", "reason"),
     [
         (lambda table: table.replace_schema_metadata({}), "`turnwise trajectories export` did not write it"),
-        (lambda table: table.drop_columns(["reward"]), "its layout is `trajectories 1`"),
+        (lambda table: table.drop_columns(["reward"]), "its columns are not those that `turnwise"),
+        (
+            lambda table: table.replace_schema_metadata({FORMAT_KEY: b"trajectories 1"}),
+            "its layout is `trajectories 1`; this turnwise reads `trajectories 2`",
+        ),
         (lambda table: table.set_column(5, "status", pa.array(["lost"])), "'lost' is not a valid Status"),
         (lambda table: table.set_column(0, "id", pa.nulls(1, pa.string())), "cannot be read as trajectories"),
         (lambda table: nulled(table, "member"), "a value is null"),

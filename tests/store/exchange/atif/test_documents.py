@@ -11,7 +11,7 @@ from turnwise.records import Source, Status
 from turnwise.store.errors import ExchangeError
 from turnwise.store.exchange.atif.documents import AtifFolder
 from turnwise.store.exchange.atif.models import Document
-from turnwise.store.exchange.atif.origin import TaskOrigin
+from turnwise.store.exchange.atif.origin import KEY, TaskOrigin
 from turnwise.store.exchange.atif.reading import read_atif
 from turnwise.store.exchange.episodes import Episode
 from turnwise.tests.store.exchange.atif.test_models import changed
@@ -95,6 +95,16 @@ def test_an_episode_without_a_turn_returns_from_its_document(tmp_path: Path) -> 
     (returned,) = read_atif(tmp_path / "out", None)
     assert (returned.final_observation, returned.trajectory.steps) == (None, ())
     assert plain(returned.trajectory) == plain(one.trajectory)
+
+
+def test_a_document_of_before_the_recorded_limits_returns(tmp_path: Path) -> None:
+    found = document(tmp_path, episode())
+    del found["extra"][KEY]["reached"]
+    for step in found["steps"]:
+        step.get("extra", {}).get(KEY, {}).pop("cut_by", None)
+    (tmp_path / "out" / f"{episode().uid}.json").write_text(json.dumps(found))
+    (returned,) = read_atif(tmp_path / "out", None)
+    assert (returned.trajectory.reached, {step.cut_by for step in returned.trajectory.steps}) == (None, {None})
 
 
 def test_a_document_of_another_program_without_a_turn_is_refused(tmp_path: Path) -> None:
