@@ -270,7 +270,7 @@ class RunConfig(AlgorithmConfig):
         return self.model_dump(mode="json")
 
     def digest(self) -> str:
-        """Hash the mathematics: two configurations with one digest train the same policy from the same data."""
+        """Hash the slots and the keys of ``MATHEMATICS``: a resume may change none of them."""
         text = json.dumps([MATHEMATICS_REVISION, self._mathematics()], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 

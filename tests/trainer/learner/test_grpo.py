@@ -195,8 +195,9 @@ def test_a_non_finite_step_is_named_and_not_applied(model: Path) -> None:
     for index in second:
         broken[index] = replace(broken[index], advantages=np.full_like(broken[index].advantages, np.nan))
     learner, reference = (Learner(model, config, slots.loss, slots.proximal, 1.0) for _ in range(2))
-    with pytest.raises(NonFiniteLoss, match="in optimizer step 2 of 2 of the batch: the step is not applied"):
+    with pytest.raises(NonFiniteLoss, match="in optimizer step 2 of 2 of the batch: the step is not applied") as raised:
         learner.update(broken, 0.0, 0, Random(0))
+    assert str(raised.value).endswith("lower `learner.learning_rate` and run the same command again")
     for group in reference.optimizer.param_groups:
         group["lr"] = LEARNER.learning_rate
     reference._optimizer_step([train_batch.samples[index] for index in first], None, "", MetricReducer())

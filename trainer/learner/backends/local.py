@@ -316,7 +316,7 @@ class Learner:
             self.optimizer.zero_grad(set_to_none=True)
             raise NonFiniteLoss(
                 f"loss {total} with gradient norm {norm} in {name} of the batch: the step is not applied, and "
-                "the run resumes from its last checkpoint; lower `learner.learning_rate` and run again with `--fork`"
+                "the run resumes from its last checkpoint; lower `learner.learning_rate` and run the same command again"
             )
         lr_scale = self.loss.lr_scale(step_metrics.reduced())
         if not (math.isfinite(lr_scale) and lr_scale >= 0):
