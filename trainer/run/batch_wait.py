@@ -1,7 +1,6 @@
 """Wait for the next batch of ready groups, and end the run if no batch can form."""
 
 import asyncio
-import logging
 from collections import Counter
 from collections.abc import Mapping
 from time import monotonic
@@ -16,8 +15,6 @@ from ..rollout.dispatcher import Dispatcher
 from ..rollout.filtered import Filtered
 from ..telemetry.events import Note
 from .state import RunState
-
-LOG = logging.getLogger(__name__)
 
 LOG_INTERVAL_S = 15.0
 """Seconds between two notes on the wait, and between two checks for progress."""
@@ -126,5 +123,4 @@ class BatchWait:
                 f"; circuit breaker open after {breaker.failures} consecutive failed groups, probing one group at a "
                 f"time; last error: {breaker.last_error}"
             )
-        LOG.info("%s", text)
         self._context.report(Note(text))

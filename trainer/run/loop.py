@@ -1,6 +1,5 @@
 """The training loop: wait for a batch, train on it, publish the new version, checkpoint and evaluate when due."""
 
-import logging
 from dataclasses import asdict, replace
 from time import monotonic
 
@@ -15,8 +14,6 @@ from .group_source import GroupSource
 from .preparation import RunParts
 from .profile import RunProfile
 from .state import RunState
-
-LOG = logging.getLogger(__name__)
 
 MAX_STALE_BATCHES = 10
 """Consecutive batches without a fresh token within the staleness bound that end the run."""
@@ -129,7 +126,6 @@ class TrainingLoop:
         for limit, share in event.limits.items():
             if limit not in self._warned and (text := warning(limit, share, f"update {event.update}")):
                 self._warned.add(limit)
-                LOG.warning("%s", text)
                 self._context.report(Note(text))
 
 

@@ -1,6 +1,8 @@
 """The learner waits for a batch while episodes start and end, and the run ends if no batch can form."""
 
 import asyncio
+import logging
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from time import monotonic
@@ -26,12 +28,15 @@ from turnwise.trainer.rollout.dispatcher import Dispatcher
 from turnwise.trainer.run import batch_wait
 from turnwise.trainer.run.batch_wait import MAX_FILTERED_BATCHES, BatchWait
 from turnwise.trainer.run.state import RunState
+from turnwise.trainer.telemetry.events import Event
 
 
-async def next_batch(stage: Stage, config: RunConfig, pool: object) -> list[ScoredGroup]:
+async def next_batch(
+    stage: Stage, config: RunConfig, pool: object, report: Callable[[Event], None] = lambda event: None
+) -> list[ScoredGroup]:
     """Return the first batch of run ``r``, without a learner."""
     await stage.begin()
-    context = run_context(stage, config, Streams(0))
+    context = replace(run_context(stage, config, Streams(0)), report=report)
     dispatcher = Dispatcher(context, cast(Any, pool), 0, 0)
     update_step = UpdateStep(context, cast(Any, None), {0: FIRST})
     cluster: Any = SimpleNamespace(engines=SimpleNamespace(failure=None))
@@ -187,9 +192,17 @@ class HungPool:
 
 
 @pytest.mark.usefixtures("short_timeouts")
-def test_a_wait_in_which_no_episode_starts_or_ends_fails_the_run(tmp_path: Path) -> None:
+def test_a_wait_in_which_no_episode_starts_or_ends_fails_the_run(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The reporter of a run logs each note, so the wait itself logs none."""
+    caplog.set_level(logging.INFO)
+    reported: list[Event] = []
+
     async def scenario(stage: Stage) -> None:
         with pytest.raises(TurnwiseError, match=r"no episode of run `r` started or ended within 1 s, with 1 groups"):
-            await next_batch(stage, config(rollout={"group_timeout_s": 0.5}), HungPool())
+            await next_batch(stage, config(rollout={"group_timeout_s": 0.5}), HungPool(), reported.append)
 
     on_stage(tmp_path, scenario)
+    assert "the learner waits for groups" in str(reported[0])
+    assert "the learner waits for groups" not in caplog.text
