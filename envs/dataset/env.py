@@ -162,15 +162,15 @@ class DatasetEnv(EpisodeEnv[RowEpisode]):
         self.episode = RowEpisode(split, seed, copy.deepcopy(dict(row)), ())
         self._rubric.check_columns(self._ending(""))
         observation = self.first_observation(self.row)
-        self._say("user", observation)
+        self._add_message("user", observation)
         return Turn(observation)
 
     def _play(self, action: str) -> Turn:
-        self._say("assistant", action)
+        self._add_message("assistant", action)
         answer = self.respond(action, self.row, self.conversation)
         observation = _now(answer, self._seconds_left()) if inspect.isawaitable(answer) else answer
         if observation is not None:
-            self._say("user", observation)
+            self._add_message("user", observation)
             if len(self.episode.messages) < 2 * self.max_turns + 1:
                 return Turn(observation)
         values = self._rubric.values(self._ending(action), self._seconds_left())
@@ -178,7 +178,7 @@ class DatasetEnv(EpisodeEnv[RowEpisode]):
         success = next(iter(values.values())) >= self.success_at
         return Turn("" if observation is None else observation, parts, over=True, success=success)
 
-    def _say(self, role: str, content: Any) -> None:
+    def _add_message(self, role: str, content: Any) -> None:
         message = {"role": role, "content": content}
         self.episode = replace(self.episode, messages=(*self.episode.messages, message))
 
