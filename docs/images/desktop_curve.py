@@ -15,7 +15,7 @@ from typing import Any
 from sqlalchemy import select
 from turnwise.records import COUNTED_STATUSES, Purpose, Status, is_success
 from turnwise.store.database import open_database
-from turnwise.store.schema import metric, trajectory
+from turnwise.store.schema import EVALUATION, metric, trajectory
 
 TARGET = Path(__file__).with_suffix(".png")
 WINDOW = 300
@@ -37,7 +37,7 @@ def curve(url: str) -> tuple[list[float], list[float], dict[str, dict[str, Any]]
             .where(training)
             .order_by(ended)
         ).all()
-        found = conn.execute(select(metric.c.data).where(metric.c.kind.startswith("evaluation "))).scalars()
+        found = conn.execute(select(metric.c.data).where(metric.c.kind.startswith(EVALUATION))).scalars()
         evaluations = [json.loads(one) if isinstance(one, str) else one for one in found]
     minutes = [(one.ended_at - rows[0].ended_at).total_seconds() / 60 for one in rows]
     solved = [is_success(one.success, Status(one.status), one.reward) for one in rows]

@@ -11,6 +11,7 @@ from sqlalchemy import Connection, Row, and_, false, func, select
 from ...records import PolicyVersion
 from ..errors import NotFound
 from ..schema import (
+    EVALUATION,
     batch_group,
     batch_item,
     metric,
@@ -24,9 +25,6 @@ from ..schema import (
 from ..schema import run as run_table
 from .lists import columns_of, find_run
 from .nearest import not_found
-
-EVALUATION = "evaluation "
-"""The kind of the metrics of an evaluation begins with this; its name follows."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,14 +12,12 @@ from typing import Any
 from sqlalchemy import Connection, Integer, and_, cast, false, func, select
 
 from ...records import Purpose
-from ..schema import RESULT, among, batch_item, metric, no_of, rollout_group, task, train_batch, trajectory
+from ..schema import EVALUATION, RESULT, among, batch_item, metric, no_of, rollout_group, task, train_batch, trajectory
 from ..schema import run as run_table
 from .lists import RunRow
 
 TRAIN = "train"
 """The kind of a training run."""
-EVALUATION = "evaluation "
-"""Prefix of the kind of the metrics of an evaluation; its name follows."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -138,6 +138,9 @@ batch_item = Table(
     Index("uq_batch_item_once", "trajectory_no", unique=True, **surviving("fresh")),
 )
 
+EVALUATION = "evaluation "
+"""The kind of the metrics of an evaluation begins with this; its name follows."""
+
 metric = Table(
     "metric",
     metadata,

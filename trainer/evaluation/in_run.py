@@ -12,6 +12,7 @@ from ...envs.tasks import env_key
 from ...errors import TurnwiseError
 from ...rates import is_counted
 from ...records import SCORED_STATUSES, Outcome, Task
+from ...store.schema import EVALUATION
 from ..cluster.actors import Cluster
 from ..context import RunContext
 from ..failpoints import failpoint
@@ -81,12 +82,12 @@ class Evaluator:
         result = summarize(name, self._store.run, self._config.environments, played, len(tasks), monotonic() - began)
         result = replace(result, version=version)
         self.results[name] = result
-        await self._store.add_metrics(f"evaluation {name}", update, finite(result.json()))
+        await self._store.add_metrics(f"{EVALUATION}{name}", update, finite(result.json()))
         self._context.metrics.write("evaluation", update, result.json())
         self._context.report(result)
-        if result.failed > MAX_FAILED_SHARE * settings.tasks:
+        if result.failed > MAX_FAILED_SHARE * len(tasks):
             raise TurnwiseError(
-                f"evaluation {name!r}: {result.failed} of {settings.tasks} episodes failed, the last because "
+                f"evaluation {name!r}: {result.failed} of {len(tasks)} episodes failed, the last because "
                 f"{last_failure([one for _, one in played])}"
             )
 

@@ -1,13 +1,18 @@
 """When a run is evaluated, which of its evaluations is the best, and why one failed."""
 
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from turnwise.records import Outcome, Status
+from turnwise.errors import TurnwiseError
+from turnwise.records import Outcome, Status, Task
 from turnwise.trainer.config.loading import parse_config
 from turnwise.trainer.evaluation.in_run import Evaluator, last_failure
 from turnwise.trainer.telemetry.events import EvalResult
+from turnwise.trainer.telemetry.metrics import Metrics
 
 
 def outcome(status: Status, error: str) -> Outcome:
@@ -32,6 +37,32 @@ def evaluator(settings: dict[str, Any], **results: tuple[float, float]) -> Evalu
         called = name.replace("_", " ")
         one.results[called] = EvalResult(called, "r", 10, 0, 0, success, 0.0, 1.0, 0.0, 1.0, seconds=seconds)
     return one
+
+
+class Played(Evaluator):
+    """Has 20 held-out tasks, of which two cannot be played."""
+
+    async def _tasks(self, count: int) -> list[Task]:
+        return [Task(str(seed), "turnwise/TextSite-v0", "0", seed, "test", {}) for seed in range(20)]
+
+    async def _play(self, name: str, tasks: Sequence[Task]) -> list[tuple[Task, Outcome]]:
+        failed = outcome(Status.ENV_ERROR, "the site is away")
+        return [(task, failed if task.seed < 2 else outcome(Status.COMPLETED, "")) for task in tasks]
+
+
+def test_the_share_of_failed_episodes_is_that_of_the_tasks_that_exist(tmp_path: Path) -> None:
+    async def add_metrics(*_: Any) -> None:
+        """Store nothing."""
+
+    config = parse_config({"name": "r", "environments": [{"id": "turnwise/TextSite-v0"}]})
+    metrics = Metrics(tmp_path)
+    store = SimpleNamespace(run="r", add_metrics=add_metrics)
+    context = SimpleNamespace(config=config, store=store, metrics=metrics, report=lambda event: None)
+    one = Played(context, SimpleNamespace(engines=SimpleNamespace(version=0)))  # type: ignore[arg-type]
+    assert config.evaluation.tasks == 200
+    with pytest.raises(TurnwiseError, match="2 of 20 episodes failed, the last because the site is away"):
+        asyncio.run(one.evaluate("after", 3))
+    metrics.finish("stopped")
 
 
 def test_by_default_evaluations_come_with_checkpoints_and_take_a_twentieth_of_the_training() -> None:
