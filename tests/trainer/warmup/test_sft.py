@@ -1,6 +1,7 @@
 """The format warm-up trains on random valid actions and never calls the oracle."""
 
 import re
+import tomllib
 from itertools import islice
 from pathlib import Path
 from random import Random
@@ -110,6 +111,12 @@ def test_the_default_number_of_episodes_follows_the_environments() -> None:
     sandboxed = [*SITE, EnvironmentConfig(id="turnwise/TinyCode-v0")]
     assert episodes_to_play(SftWarmupConfig(), sandboxed) == SANDBOXED_EPISODES
     assert episodes_to_play(SftWarmupConfig(episodes=0), sandboxed) == 0
+
+
+@pytest.mark.parametrize(("example", "episodes"), [("tiny_code", 0), ("tiny_desktop", 150), ("tiny_web", 600)])
+def test_an_example_states_the_episodes_that_its_figures_were_measured_with(example: str, episodes: int) -> None:
+    text = (Path(__file__).resolve().parents[3] / "examples" / f"{example}.toml").read_text()
+    assert tomllib.loads(text)["sft_warmup"]["episodes"] == episodes
 
 
 def test_the_remaining_time_counts_the_episodes_that_are_left_to_play() -> None:
