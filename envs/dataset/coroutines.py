@@ -59,7 +59,7 @@ def _loop() -> asyncio.AbstractEventLoop:
 def _run(loop: asyncio.AbstractEventLoop) -> None:
     """Run a loop until it is dropped. A coroutine that raises SystemExit stops it, but ends no other coroutine."""
     while _loops.get(os.getpid()) is loop:
-        with suppress(BaseException):
+        with suppress(SystemExit, KeyboardInterrupt):
             loop.run_forever()
     loop.close()
 
