@@ -14,7 +14,6 @@ from typer.exceptions import TyperException
 from .. import __version__
 from ..logs import set_level
 from ..process.output import claim_output
-from ..store.project import project_store
 from .commands import (
     compare,
     db,
@@ -35,6 +34,7 @@ from .commands import (
     trajectories,
 )
 from .failure import report, report_usage
+from .options import ProjectStore
 from .terminal.streams import flush_stdout
 from .usage import leaves, name_values, set_default, use_own_words
 
@@ -100,12 +100,10 @@ def main() -> None:
     set_level("info")
     command = typer.main.get_command(app)
     try:
-        store = project_store()
         for _, leaf in leaves(command):
             leaf.callback = _claiming(leaf.callback)
             name_values(leaf)
-            if store is not None:
-                set_default(leaf, "store", store)
+            set_default(leaf, "store", ProjectStore())
         try:
             sys.exit(command(prog_name="turnwise", standalone_mode=False))
         finally:

@@ -2,13 +2,16 @@
 
 import math
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ..logs import Level, to_terminal
+from ..masking import without_secrets
 from ..records import Purpose, Status
+from ..store.project import DEFAULT_STORE, InvalidProject, project_store
+from .terminal.output import console
 
 if TYPE_CHECKING:
     from ..store.database import Database
@@ -18,6 +21,25 @@ Store = Annotated[
     str,
     typer.Option("--store", envvar="TURNWISE_STORE", metavar="URL", help="The trajectory store: a database URL."),
 ]
+
+
+class ProjectStore:
+    """The default of ``--store``: the project file is read by the commands that use it, and shown by ``--help``."""
+
+    def __call__(self) -> str:
+        """Return the store. Raises InvalidProject."""
+        return project_store(_note) or DEFAULT_STORE
+
+    def __str__(self) -> str:
+        with suppress(InvalidProject):
+            return without_secrets(project_store() or DEFAULT_STORE)
+        return DEFAULT_STORE
+
+
+def _note(text: str) -> None:
+    console(stderr=True).print(f"turnwise: {text}", soft_wrap=True)
+
+
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 MAX_COUNT = 2**31 - 1
 """Largest value of a count that has no smaller limit."""

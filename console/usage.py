@@ -47,8 +47,11 @@ def name_values(command: Any) -> None:
             parameter.metavar = METAVARS[name]
 
 
-def set_default(command: Any, name: str, value: str) -> None:
-    """Set the default of a parameter, if the command has one of this name."""
+def set_default(command: Any, name: str, value: object) -> None:
+    """Set the default of a parameter, if the command has one of this name.
+
+    A default that can be called is called by a command that uses it; ``--help`` shows its text.
+    """
     for parameter in command.params:
         if parameter.name == name:
             parameter.default = value

@@ -177,6 +177,24 @@ def sqlite_file(url: str) -> Path | None:
     return _sqlite_path(parsed) if parsed.get_backend_name() == "sqlite" else None
 
 
+def located(url: str, folder: Path) -> str:
+    """Return the URL of a store whose relative paths, of an SQLite file and of the blobs, are relative to ``folder``.
+
+    Raises:
+        StoreError: it is not the URL of a store.
+    """
+    parsed = _parse(url)
+    if parsed.get_backend_name() != "sqlite":
+        return url
+    path = folder / _named_path(parsed)
+    if "://" not in url:
+        return str(path)
+    blobs = parsed.query.get("blobs")
+    if isinstance(blobs, str) and "://" not in blobs:
+        parsed = parsed.update_query_dict({"blobs": str(folder / blobs)})
+    return parsed.set(database=str(path)).render_as_string(hide_password=False)
+
+
 def revisions(url: str) -> tuple[str | None, str]:
     """Return the revision of the store at ``url`` (None: it has no tables) and the one that this program needs.
 
@@ -303,12 +321,17 @@ def _parse(given: str) -> URL:
 
 
 def _sqlite_path(url: URL) -> Path:
+    return absolute(_named_path(url))
+
+
+def _named_path(url: URL) -> Path:
+    """Return the file that the URL of an SQLite store names; it may be relative."""
     if not url.database or url.database == ":memory:":
         raise StoreError(
             "a store in memory is lost when its process ends: name a file, such as `sqlite:///runs/turnwise.db`"
         )
     path = Path(url.database)
-    return absolute(path.expanduser() if path.parts[:1] == ("~",) else path)
+    return path.expanduser() if path.parts[:1] == ("~",) else path
 
 
 def _place(database: Database) -> str:

@@ -1,19 +1,22 @@
 """The store without one that is named: `TURNWISE_STORE`, the project file ``turnwise.toml``, or a file in `runs`."""
 
+import logging
 import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from ..errors import TurnwiseError, reason, suggestion
+from ..process.start import absolute
 from ..user_files import UnreadableFile, read_toml
+from .errors import StoreError
 
+LOG = logging.getLogger(__name__)
 PROJECT_FILE = "turnwise.toml"
 """Names the store of all commands and programs in its folder and below it."""
 DEFAULT_STORE = "sqlite:///runs/turnwise.db"
 """The store without `TURNWISE_STORE` and a project file."""
-FILE_URL = "sqlite:///"
-"""A database file by a path relative to the current folder; with one more slash, by an absolute path."""
 
 
 class Project(BaseModel):
@@ -22,7 +25,7 @@ class Project(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     store: str
-    """The URL of the store; the path of an SQLite file is relative to the folder of the project file."""
+    """The URL of the store; its paths are relative to the folder of the project file."""
 
 
 class InvalidProject(TurnwiseError):
@@ -38,20 +41,44 @@ def default_store() -> str:
     return os.environ.get("TURNWISE_STORE") or project_store() or DEFAULT_STORE
 
 
-def project_store() -> str | None:
+def project_store(note: Callable[[str], None] = LOG.warning) -> str | None:
     """Return the store that the nearest project file names, from the current folder upwards; None without one.
+
+    A file of another user than this one and root is ignored: it would lead the episodes of everyone who works below
+    its folder, such as ``/tmp``, into a store of that user.
+
+    Args:
+        note: receives which file is ignored, and why.
 
     Raises:
         InvalidProject: the file cannot be read, or has a wrong key.
     """
-    here = Path.cwd()
-    file = next((one for folder in (here, *here.parents) if (one := folder / PROJECT_FILE).is_file()), None)
-    return None if file is None else _store_in(file)
+    for file in _project_files():
+        if _is_trusted(file):
+            return _store_in(file)
+        note(
+            f"`{file}` is ignored, since it belongs to another user: name the store by `--store` or `TURNWISE_STORE`, "
+            "or make the file yours"
+        )
+    return None
+
+
+def _project_files() -> Iterator[Path]:
+    here = absolute("")
+    files = (folder / PROJECT_FILE for folder in (here, *here.parents))
+    return (one for one in files if os.path.isfile(one))  # noqa: PTH113 - no error where a folder denies access
+
+
+def _is_trusted(file: Path) -> bool:
+    """Return whether a file, and the link that may lead to it, belong to this user or to root."""
+    return {file.stat().st_uid, file.lstat().st_uid} <= {os.geteuid(), 0}
 
 
 def _store_in(file: Path) -> str:
+    from .database import located  # with SQLAlchemy, which a command without a store does not import
+
     try:
-        store = Project.model_validate(read_toml(file)).store
+        return located(Project.model_validate(read_toml(file)).store, file.parent)
     except UnreadableFile as error:
         raise InvalidProject(str(error)) from error
     except ValidationError as error:
@@ -59,6 +86,5 @@ def _store_in(file: Path) -> str:
         key = ".".join(map(str, first["loc"]))
         known = suggestion(key, list(Project.model_fields)) if first["type"] == "extra_forbidden" else ""
         raise InvalidProject(f"`{file}`: `{key}`: {reason(first)}{known}") from error
-    if store.startswith(FILE_URL) and not store.startswith(f"{FILE_URL}/"):
-        return f"{FILE_URL}{file.parent / store.removeprefix(FILE_URL)}"
-    return store
+    except StoreError as error:
+        raise InvalidProject(f"`{file}`: `store`: {error}") from error

@@ -12,7 +12,7 @@ from ...errors import TurnwiseError
 from ...masking import without_secrets
 from ...rates import is_counted
 from ...records import Split, Status
-from ...store.project import DEFAULT_STORE, default_store
+from ...store.project import DEFAULT_STORE, InvalidProject, default_store
 from ..options import (
     MAX_COUNT,
     RUN_DEFAULT,
@@ -195,4 +195,8 @@ def _without_traceback(error: str) -> str:
 
 def _store_option(store: str) -> str:
     """Return the ``--store`` option that a printed command needs to read the same store."""
-    return "" if store == default_store() else f" --store {quote(without_secrets(store))}"
+    try:
+        is_default = store == default_store()
+    except InvalidProject:
+        is_default = False
+    return "" if is_default else f" --store {quote(without_secrets(store))}"
