@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any
 
+import pytest
 from sqlalchemy import Connection, Table, event
 from turnwise.records import GroupState, Status
 from turnwise.store import operations, queries
@@ -44,7 +45,7 @@ WHOLE_SET = "every row of a reward set"
 """The own rewards of all runs are one set."""
 HELD = {"uq_lease_held", "ix_lease_run_held"}
 """Partial indexes of the leases that are held now, whose number does not grow."""
-NOT_READS = {"NULL", "RunReader"}
+NOT_READS = {"NULL", "BestCheckpoint", "RunReader"}
 GROUPS = 40
 READY, SCORING = GroupState.READY, GroupState.SCORING
 
@@ -208,6 +209,8 @@ def reads(database: Database) -> dict[str, Callable[[Connection], object]]:
         "active_groups": lambda conn: queries.active_groups(conn, run),
         "batch_metrics": lambda conn: queries.batch_metrics(conn, run),
         "cancelled_groups": lambda conn: queries.cancelled_groups(conn, run),
+        "best_checkpoint": lambda conn: queries.best_checkpoint(conn, run),
+        "find_checkpoint": lambda conn: _no_checkpoint(conn, run),
         "checkpoints": lambda conn: queries.checkpoints(conn, run),
         "failed_for_good": lambda conn: queries.failed_for_good(conn, run),
         "failure_counts": lambda conn: queries.failure_counts(conn, run),
@@ -299,6 +302,11 @@ def _unknown(conn: Connection) -> None:
     except NotFound:
         return
     raise AssertionError("an unknown trajectory was found")
+
+
+def _no_checkpoint(conn: Connection, run: str) -> None:
+    with pytest.raises(NotFound, match="has no checkpoint"):
+        queries.find_checkpoint(conn, run)
 
 
 def test_no_read_scans_a_table_that_grows(database: Database) -> None:
