@@ -19,6 +19,7 @@ from ...envs.runner.env_thread import EnvThread
 from ...envs.sandboxes import lease_from_run, refuse_leases
 from ...logs import LogFolder
 from ...process.children import isolate_signals
+from ...process.executor import start_executor
 from ...process.output import guard_descriptors
 from ...records import Group, Outcome, Trajectory
 from ...store.content.blob_root import BlobRoot
@@ -125,6 +126,7 @@ class RolloutWorker(ProfiledActor):
             await self._engine_client.close()
 
     def _start(self) -> GroupRunner:
+        start_executor()
         if self._spec.sandboxes:
             lease_from_run(self._spec.sandboxes)
         else:

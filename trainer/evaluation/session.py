@@ -28,6 +28,7 @@ from ...envs.sandboxes import any_sandboxed, lease_in_process
 from ...envs.tasks import env_key_of
 from ...errors import TurnwiseError
 from ...logs import log_errors
+from ...process.executor import start_executor
 from ...process.start import restore
 from ...records import Group, Horizon, Outcome
 from ...store import queries
@@ -119,6 +120,7 @@ class Session:
             stop_ray()
 
     async def _play(self, work: Callable[[Players], Awaitable[T]], row: Mapping[str, object]) -> T:
+        start_executor()
         opened = _players_in_process if self.policy.folder is None else _players_of_model
         settings = {"horizon": asdict(self.horizon), "rollout": self.config.rollout.model_dump(mode="json")}
         config = {"policy": self.policy.shown, "seed": self.policy.seed, **row, **settings}
