@@ -26,17 +26,11 @@ class TinyEnv(EpisodeEnv[T]):
     name: ClassVar[str]
     words: ClassVar[tuple[str, ...]]
     """Every word of the observations and valid actions, in a fixed order: a tiny model's token ids follow it."""
-    actions: ClassVar[str]
-    """The forms of the actions, for a language model; a tiny model reads most of these words as unknown ones."""
     max_chars: ClassVar[int] = 400
 
     def __init__(self) -> None:
         self.action_space = FreeText(words=self.words)
         self.observation_space = FreeText(self.max_chars, words=self.words)
-
-    def instructions(self) -> str:
-        """Return the forms of the actions."""
-        return f"Reply with one action: {self.actions}"
 
     def vocabulary(self) -> list[str]:
         """Return every word of the observations and valid actions."""

@@ -180,7 +180,6 @@ class TinyCodeEnv(TinyEnv[Repair], WorkspaceEnv[Repair]):
 
     name = "turnwise/TinyCode-v0"
     words = VOCABULARY
-    actions = "run, open PART, put FIELD WORD or done"
     sandbox_memory_mib = SPEC.memory_mib
 
     def __init__(self, family: str = "mix") -> None:

@@ -110,7 +110,6 @@ class TinyDesktopEnv(TinyEnv[Instance]):
 
     name = "turnwise/TinyDesktop-v0"
     words = VOCABULARY
-    actions = "click BUTTON or done"
     max_chars = 4000
     sandboxed = True
     sandbox_memory_mib, sandbox_image = SPEC.memory_mib, SPEC.image

@@ -165,7 +165,6 @@ class TextSiteEnv(TinyEnv[Visit]):
 
     name = "turnwise/TextSite-v0"
     words = VOCABULARY
-    actions = "click NAME, fill FIELD VALUE, back, answer NUMBER or done"
     restorable = True
     thread_bound = False
 

@@ -95,7 +95,6 @@ class TinyWebEnv(TinyEnv[BrowserEnv[Any]]):
 
     name = "turnwise/TinyWeb-v0"
     words = VOCABULARY
-    actions = "click WORD or fill TEXT WORD, where WORD is the last one of an element and TEXT one of the task"
     max_chars = 4000
     sandboxed = True
     sandbox_memory_mib, sandbox_image = SPEC.memory_mib, SPEC.image

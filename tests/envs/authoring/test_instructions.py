@@ -9,16 +9,19 @@ from ..semi_online.experts import FIRST, experts_file
 
 ID = "turnwise/SemiOnline-v0"
 BROWSER = ("click(", "fill(", "send_msg_to_user(")
+FOR_TINY_POLICIES = {
+    "turnwise/TextSite-v0",
+    "turnwise/TinyCode-v0",
+    "turnwise/TinyDesktop-v0",
+    "turnwise/TinyWeb-v0",
+}
+"""A tiny policy reads most words of instructions as unknown ones: with them, the quick start learned half as much."""
 ACTIONS = {
     "turnwise/Calculator-v0": ("Write an expression", "12 * 34"),
     "turnwise/Code-v0": ("bash COMMAND", "view PATH", "edit PATH", "write PATH", "submit"),
     "turnwise/Desktop-v0": ("click(", "type(", "done("),
     "turnwise/GuessNumber-v0": ("only a number", "25"),
     "turnwise/TableLookup-v0": ("the name of a row", "only the number"),
-    "turnwise/TextSite-v0": ("click NAME", "fill FIELD VALUE", "back", "answer NUMBER", "done"),
-    "turnwise/TinyCode-v0": ("run", "open PART", "put FIELD WORD", "done"),
-    "turnwise/TinyDesktop-v0": ("click BUTTON", "done"),
-    "turnwise/TinyWeb-v0": ("click WORD", "fill TEXT WORD"),
     "turnwise/TwentyQuestions-v0": ("only one word", "a property"),
     "turnwise/WebApps-v0": BROWSER,
 }
@@ -27,7 +30,7 @@ ACTIONS = {
 def test_every_shipped_environment_states_its_actions() -> None:
     lacking = {}
     for env_id in all_ids():
-        if env_id.startswith("turnwise/") and env_id != ID:
+        if env_id.startswith("turnwise/") and env_id != ID and env_id not in FOR_TINY_POLICIES:
             env = make(env_id)
             lacking[env_id] = [form for form in ACTIONS.get(env_id, BROWSER) if form not in instructions(env)]
             env.close()
