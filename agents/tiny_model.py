@@ -21,8 +21,11 @@ STOP = ";"
 UNKNOWN = "<unk>"
 PAD = "<pad>"
 TEMPLATE = (
-    "{% for m in messages %}{{ m['content'] }}{% if m['role'] == 'assistant' %} " + STOP + "{% endif %}\n{% endfor %}"
+    "{% for m in messages %}{{ m['content'] }}{% if m['role'] == 'assistant' %} "
+    + STOP
+    + "{% endif %}{{ '\n' }}{% endfor %}"
 )
+"""The line end is an expression: transformers drops one that follows a block, which would join two words."""
 
 
 def new_model(

@@ -11,4 +11,4 @@ if [ ! -e "$venv/installed" ]; then
     "$venv/bin/pip" install --quiet --editable .
     touch "$venv/installed"
 fi
-"$venv/bin/python" -m pytest -q --noconftest tests/trainer/telemetry/trackers "$@"
+"$venv/bin/python" -m pytest -q -m "soak or not soak" --noconftest tests/trainer/telemetry/trackers "$@"

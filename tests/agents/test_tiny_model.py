@@ -56,6 +56,12 @@ def test_words_round_trip(folder: Path, words: list[str]) -> None:
     assert tokenizer.decode(ids) == " ".join(words)
 
 
+def test_words_of_two_messages_stay_apart(folder: Path) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    chat = [{"role": "system", "content": WORDS[0]}, {"role": "user", "content": WORDS[1]}]
+    assert tokenizer.apply_chat_template(chat, tokenize=False).split() == list(WORDS[:2])
+
+
 def test_template_has_no_separator_before_the_action(folder: Path) -> None:
     tokenizer = _tokenizer(folder)
     messages = [{"role": "user", "content": "find lamp"}]

@@ -80,7 +80,7 @@ def test_a_branch_that_cannot_begin_is_refused_and_stores_nothing(turnwise: Turn
         ),
         (("--at", "2"), "the episode at the last one; choose 1\n"),
         (("--at", "1", "--turns", "1"), "choose `--turns 2` or more"),
-        (("--at", "1", "--policy", "rndom"), "neither random, oracle, a folder with a model"),
+        (("--at", "1", "--policy", "rndom"), "neither random, oracle, a run of this store, a folder with a model"),
     ):
         ended = turnwise("trajectories", "branch", parent, *options, "--store", store)
         assert ended.code == 2

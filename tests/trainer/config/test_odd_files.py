@@ -10,7 +10,12 @@ from turnwise.trainer.config.errors import ConfigError
 from turnwise.trainer.config.loading import load_config, parse_config, too_large
 
 TEXT = 'name = "cfg"\npreset = "tiny"\nmax_steps = 1\n[[environments]]\nid = "turnwise/TextSite-v0"\n'
-SMALLEST = {"name": "cfg", "environments": [{"id": "turnwise/TextSite-v0"}]}
+SMALLEST = {
+    "name": "cfg",
+    "environments": [{"id": "turnwise/TextSite-v0"}],
+    "evaluation": {"interval": 5},
+    "sft_warmup": {"episodes": 5},
+}
 
 
 @pytest.mark.parametrize("content", [b"\xef\xbb\xbf" + TEXT.encode(), TEXT.replace("\n", "\r\n").encode()])

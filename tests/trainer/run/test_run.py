@@ -72,7 +72,8 @@ def test_a_run_with_a_row_is_resumed_by_the_same_command(tmp_path: Path, monkeyp
     database = open_database(sqlite_store(tmp_path))
     one = driver.Driver(run_config(), database, RunIdentity("planned", False), lambda event: None, 0.0, Callbacks())
     store = SimpleNamespace(create=create, epoch=1)
-    asyncio.run(one._record(SimpleNamespace(store=store, name="planned"), SimpleNamespace(notes=())))  # type: ignore[arg-type]
+    initial: Any = SimpleNamespace(notes=(), parent_version=None, update=0)
+    asyncio.run(one._record(SimpleNamespace(store=store, name="planned"), initial))  # type: ignore[arg-type]
     assert SHUTDOWN.hint == driver.RESUMES
     one._metrics.finish("stopped")
     database.close()

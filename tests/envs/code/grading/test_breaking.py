@@ -98,7 +98,7 @@ def test_a_sandbox_that_the_agent_breaks_is_graded_by_its_last_files(
     env.reset(seed=0)
     if repaired:
         env.step(f"write calc.py\n{FIXED}")
-    terminated, actions = False, iter([f"bash python3 - <<'X'\n{FILL}\nX", *["bash head -c 10M /tmp/full"] * 20])
+    terminated, actions = False, iter([f"bash python3 - <<'X'\n{FILL}\nX", *["bash head -c 10M /tmp/full"] * 60])
     while not terminated:
         observation, reward, terminated, _, info = env.step(next(actions))
     assert str(observation).startswith("the sandbox broke")
