@@ -20,10 +20,9 @@ def test_an_episode_is_played_to_its_end() -> None:
     lines = iter([":hint", ":actions", f" click {goal}\n", "done", "never"])
     play(env, lines, written.append, nowhere, seed=4, split="test")
     assert written[0] == HELP
-    assert written[1].startswith("Reply with one action: click NAME")
-    assert written[2].startswith(f"task open {goal} click ")
-    assert written[3] == f"click {goal}"
-    assert f"  click {goal}" in written[4].splitlines()
+    assert written[1].startswith(f"task open {goal} click ")
+    assert written[2] == f"click {goal}"
+    assert f"  click {goal}" in written[3].splitlines()
     assert written[-2].endswith("   (+1.00: success +1.00)")
     assert written[-1] == "success after 2 turns, reward 1.20"
 
