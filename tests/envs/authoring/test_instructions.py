@@ -15,7 +15,7 @@ FOR_TINY_POLICIES = {
     "turnwise/TinyDesktop-v0",
     "turnwise/TinyWeb-v0",
 }
-"""A tiny policy reads most words of instructions as unknown ones: with them, the quick start learned half as much."""
+"""A tiny policy reads most words of instructions as unknown ones: they would only lengthen its prompts."""
 ACTIONS = {
     "turnwise/Calculator-v0": ("Write an expression", "12 * 34"),
     "turnwise/Code-v0": ("bash COMMAND", "view PATH", "edit PATH", "write PATH", "submit"),
