@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the wheel, installs it in a fresh environment and works with it in a folder of its own: envs new, eval, replay,
+# Builds the wheel, installs it in a fresh environment and works with it in a separate folder: envs new, eval, replay,
 # plan (tests/house/test_readme.py trains). Then uses a clone of another name.
 # Only turnwise is installed: the dependencies are read from .venv.
 set -euo pipefail

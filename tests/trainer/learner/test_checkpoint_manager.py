@@ -11,11 +11,23 @@ from turnwise.tests.agents.players import Stage, on_stage
 from turnwise.tests.trainer.playing import run_context
 from turnwise.trainer.algorithms.random_streams import Streams
 from turnwise.trainer.config.loading import parse_config
+from turnwise.trainer.config.schema import RunConfig
+from turnwise.trainer.context import RunContext
 from turnwise.trainer.learner.backends.local import Learner
 from turnwise.trainer.learner.checkpoint import CheckpointManager
 
 PENALTY = {"loss": {"reference_kl_coef": 0.1}}
 ONE = {"checkpoint": {"keep_last": 1, "keep_first": False}}
+
+
+def manager_of(stage: Stage, config: RunConfig, model: Path, uid: str) -> tuple[RunContext, CheckpointManager]:
+    """Return the context of a run, with the tokenizer of ``model``, and the manager of its checkpoints."""
+    context = run_context(stage, config, Streams(0))
+    (context.folder / "tokenizer").mkdir(parents=True)
+    for file in tokenizer_files(model):
+        (context.folder / "tokenizer" / file.name).write_bytes(file.read_bytes())
+    learner = Learner(model, config.learner, config.loss, config.proximal, 1.0)
+    return context, CheckpointManager(context, learner, uid, model, dict)
 
 
 @pytest.mark.parametrize(
@@ -37,12 +49,7 @@ def test_the_first_checkpoint_is_kept_for_re_training_and_as_the_reference_polic
 
     async def scenario(stage: Stage) -> list[str]:
         store = await stage.begin()
-        context = run_context(stage, config, Streams(0))
-        learner = Learner(model, config.learner, config.loss, config.proximal, 1.0)
-        (context.folder / "tokenizer").mkdir(parents=True)
-        for file in tokenizer_files(model):
-            (context.folder / "tokenizer" / file.name).write_bytes(file.read_bytes())
-        manager = CheckpointManager(context, learner, await store.uid(), model, dict)
+        context, manager = manager_of(stage, config, model, await store.uid())
         for update in range(4):
             await manager.save(await store.add_version(update, None))
         return sorted(one.name for one in (context.folder / "checkpoints").iterdir())
@@ -56,12 +63,7 @@ def test_the_best_checkpoint_by_held_out_success_is_kept_and_named(tmp_path: Pat
 
     async def scenario(stage: Stage) -> tuple[list[str], queries.BestCheckpoint | None]:
         store = await stage.begin()
-        context = run_context(stage, config, Streams(0))
-        learner = Learner(model, config.learner, config.loss, config.proximal, 1.0)
-        (context.folder / "tokenizer").mkdir(parents=True)
-        for file in tokenizer_files(model):
-            (context.folder / "tokenizer" / file.name).write_bytes(file.read_bytes())
-        manager = CheckpointManager(context, learner, await store.uid(), model, dict)
+        context, manager = manager_of(stage, config, model, await store.uid())
         for update, success in enumerate((0.1, 0.9, 0.9, None)):
             version = await store.add_version(update, None)
             await store.add_metrics(f"evaluation update {update}", update, {"success": success, "version": version})

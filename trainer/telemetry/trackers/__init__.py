@@ -1,6 +1,6 @@
 """Trackers: programs outside turnwise that receive the metrics of a run, such as Weights & Biases.
 
-Invariant: a tracker never ends or delays a run. Each one runs in a process of its own (``process``), which reads the
+Invariant: a tracker never ends or delays a run. Each one runs in its own process (``process``), which reads the
 records of ``metrics.jsonl`` from the file (``follow``). So every tracker receives the numbers of that file, and a
 tracker that fails or hangs costs one warning.
 

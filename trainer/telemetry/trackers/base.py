@@ -34,7 +34,7 @@ class TrackedRun:
 
 @runtime_checkable
 class Tracker(Protocol):
-    """Receives the metrics of one run, in a process of its own. Every method may block, and may raise."""
+    """Receives the metrics of one run, in its own process. Every method may block, and may raise."""
 
     def start(self, run: TrackedRun, config: Mapping[str, Any]) -> None:
         """Begin or continue ``run``, whose resolved configuration is ``config``, without secrets."""

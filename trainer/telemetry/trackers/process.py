@@ -23,7 +23,7 @@ REASON_MAX_CHARS = 300
 
 
 class TrackerProcess:
-    """One tracker of a run, in a process of its own and apart from the signals of the terminal."""
+    """One tracker of a run, in its own process and apart from the signals of the terminal."""
 
     def __init__(self, name: str, run: TrackedRun, config: Mapping[str, Any], metrics: Path, offset: int) -> None:
         """Start the tracker; it reads ``metrics`` from ``offset`` on.
