@@ -105,10 +105,8 @@ def test_every_command_and_option_has_a_help_text() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_commands_shown_exist_with_their_options(page: Path) -> None:
-    blocks = "".join(re.findall(r"^```sh\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL))
-    shown = re.findall(r"^turnwise ([^#\n]*)", blocks, re.MULTILINE)
-    for line in [*shown, *re.findall(r"`turnwise ([^`]*)`", page.read_text())]:
+def test_commands_in_the_text_exist_with_their_options(page: Path) -> None:
+    for line in re.findall(r"`turnwise ([^`]*)`", page.read_text()):
         words = shlex.split(line.split("…")[0])
         path = next((tuple(words[:n]) for n in (2, 1) if tuple(words[:n]) in COMMANDS), None)
         assert path is not None, line
