@@ -13,7 +13,7 @@ import sys
 import textwrap
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from itertools import pairwise
 from pathlib import Path
 from types import NoneType
@@ -32,6 +32,8 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 Commands = Iterator[tuple[tuple[str, ...], TyperCommand]]
+Option = tuple[str, str, str]
+"""Name, default and meaning of an option of a component."""
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 NOTE = "<!-- Written by tools/reference.py; edit the docstrings in the code, then run `make docs`. -->\n"
 CATALOGUE = (
@@ -40,7 +42,7 @@ CATALOGUE = (
 LINE = 100
 """Characters of a line."""
 SHARED_BY = 3
-"""Commands that share an option with one meaning from which on the page explains it once."""
+"""Commands or slots that share an option with one meaning from which on the page explains it once."""
 CITATION = re.compile(r"(?:\(|Source: )([A-Z][^()]*? (?:19|20)\d\d(?:, arXiv:\d{4}\.\d{5})?)(?=[,);:. ])")
 """A paper as docstrings cite it: ``(Hu 2025, arXiv:2501.03262)``, also after ``Source:`` instead of in parentheses."""
 
@@ -101,17 +103,22 @@ def lines(model: type[BaseModel]) -> Iterator[str]:
             yield line(f"`{name}` ({default_of(field)})", docs.get(name, ""))
 
 
-def slot_lines(base: type[Component]) -> Iterator[str]:
-    """Yield the lines of a slot's options; components that share an option with one default share a line."""
-    owners: dict[tuple[str, str, str], list[str]] = {}
-    every = component_names(base)
-    for name in every:
+def options_of(base: type[Component]) -> dict[Option, list[str]]:
+    """Return the options of a slot, each with the components that have it with this default and meaning."""
+    owners: dict[Option, list[str]] = {}
+    for name in component_names(base):
         kind = component_class(base, name)
         for key, field in kind.model_fields.items():
             owners.setdefault((key, default_of(field), docs_of(kind).get(key, "")), []).append(name)
-    for (key, default, text), names in owners.items():
-        owned = "" if names == every else f"{', '.join(names)}; "
-        yield line(f"`{key}` ({owned}{default})", text)
+    return owners
+
+
+def slot_lines(base: type[Component], shared: Collection[Option]) -> Iterator[str]:
+    """Yield the lines of a slot's options, but of the shared ones."""
+    for (key, default, text), names in options_of(base).items():
+        owned = "" if names == component_names(base) else f"{', '.join(names)}; "
+        if (key, default, text) not in shared:
+            yield line(f"`{key}` ({owned}{default})", text)
 
 
 def section(field: FieldInfo) -> type[BaseModel] | None:
@@ -146,9 +153,14 @@ def configuration() -> str:
     parts.append("\n# Algorithm components\n")
     parts.append("`name` selects a component of the [catalogue](algorithms.md#catalogue). A key belongs to the")
     parts.append("components in its parentheses, or to all of its slot. A slot in double brackets takes a list.")
+    counts = Counter(option for base in SLOTS for option in options_of(base))
+    shared = [option for option, count in counts.items() if count >= SHARED_BY]
+    for option in shared:
+        names = sorted({name for base in SLOTS for name in options_of(base).get(option, [])})
+        parts.append(f"\n* `{option[0]}` ({', '.join(names)}; {option[1]}): {option[2]}")
     for base in SLOTS:
         listed = str(slots[base.slot].annotation).startswith("list")
-        if options := list(slot_lines(base)):
+        if options := list(slot_lines(base, shared)):
             parts += [f"\n## `{f'[[{base.slot}]]' if listed else f'[{base.slot}]'}`\n", *options]
     return "\n".join(parts) + "\n"
 
