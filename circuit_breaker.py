@@ -10,8 +10,9 @@ from time import monotonic
 class CircuitBreaker:
     """Closed while attempts succeed; open after ``threshold`` consecutive failures, until a probe succeeds.
 
-    The interval between probes starts at ``probe_interval_s`` and doubles with every further failure, up to
-    ``probe_interval_max_s``; without a maximum it is constant.
+    The interval between probes starts at ``probe_interval_s`` and doubles with every probe, up to
+    ``probe_interval_max_s``; without a maximum it is constant. The failures of attempts that were in progress when the
+    breaker opened leave it as it is.
     """
 
     def __init__(
@@ -26,6 +27,8 @@ class CircuitBreaker:
         """Reason of the last failure; empty after a success."""
         self.failing_since = 0.0
         """Time of the first of the consecutive failures."""
+        self._probes = 0
+        """Probes since the last success."""
         self._next_probe = 0.0
 
     @property
@@ -41,11 +44,12 @@ class CircuitBreaker:
         if now < self._next_probe:
             return False
         self._next_probe = now + self._interval()
+        self._probes += 1
         return True
 
     def record_success(self) -> None:
         """Close the breaker: an attempt succeeded."""
-        self.failures, self.last_error = 0, ""
+        self.failures, self.last_error, self._probes = 0, "", 0
 
     def record_failure(self, error: str, now: float | None = None) -> None:
         """Count a failed attempt, and delay the next probe."""
@@ -57,6 +61,5 @@ class CircuitBreaker:
 
     def _interval(self) -> float:
         """Return the seconds until the next probe."""
-        doublings = max(0, self.failures - self.threshold)
         # The exponent is bounded: a float overflows at 2 ** 1024.
-        return float(min(self.probe_interval_s * 2 ** min(doublings, 60), self.probe_interval_max_s))
+        return float(min(self.probe_interval_s * 2 ** min(self._probes, 60), self.probe_interval_max_s))

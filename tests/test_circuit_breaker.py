@@ -38,6 +38,19 @@ def test_the_probe_interval_doubles_up_to_its_maximum() -> None:
     assert breaker.failing_since == 0.0
 
 
+def test_attempts_in_progress_that_fail_do_not_delay_the_probes_further() -> None:
+    breaker = CircuitBreaker(threshold=2, probe_interval_s=1.0, probe_interval_max_s=64.0)
+    for _ in range(9):
+        breaker.record_failure("no", 10.0)
+    assert [breaker.allows(now) for now in (10.9, 11.0, 11.9)] == [False, True, False]
+    breaker.record_failure("no", 12.0)
+    assert [breaker.allows(now) for now in (13.9, 14.0)] == [False, True]
+    breaker.record_success()
+    breaker.record_failure("no", 20.0)
+    breaker.record_failure("no", 20.0)
+    assert breaker.allows(21.0)
+
+
 @given(st.lists(st.sampled_from(["failure", "success"]), max_size=40), st.integers(1, 6))
 def test_it_is_open_just_when_the_last_attempts_all_failed(attempts: list[str], threshold: int) -> None:
     breaker = CircuitBreaker(threshold)
