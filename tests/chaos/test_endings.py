@@ -23,13 +23,23 @@ from turnwise.tests.chaos.endings import (
     survives_deaths,
 )
 from turnwise.tests.chaos.flaky_world import check_members, flaky_world, outage, set_rate
-from turnwise.tests.chaos.harness import CONFIG, abandoned_batches, command, reading, sizes, use_changes, use_store
+from turnwise.tests.chaos.harness import (
+    CONFIG,
+    abandoned_batches,
+    command,
+    reading,
+    sizes,
+    updates,
+    use_changes,
+    use_store,
+)
 from turnwise.tests.chaos.signals import Program, count
 from turnwise.tests.store.postgres import Server
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(900)]
-UPDATES_IN_CI = 24
-"""More than the run makes until its last signal."""
+UPDATES_IN_CI = 200
+"""More than the run makes until its last signal; the resume makes ``FURTHER``."""
+FURTHER = 3
 OTHER = ["train", str(CONFIG), "--set", "max_steps=2", "--set", "learner.max_grad_norm=0.5"]
 
 
@@ -45,7 +55,8 @@ def server(tmp_path: Path) -> Iterator[Server]:
 def test_a_run_that_was_ended_is_refused_with_other_settings_and_resumed(
     tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    use_changes(tmp_path, flaky_world(tmp_path, monkeypatch, 0.0), f"max_steps={UPDATES_IN_CI}")
+    world = flaky_world(tmp_path, monkeypatch, 0.0)
+    use_changes(tmp_path, world, f"max_steps={UPDATES_IN_CI}")
 
     def meanwhile(program: Program) -> None:
         set_rate(tmp_path, 0.2)
@@ -56,6 +67,7 @@ def test_a_run_that_was_ended_is_refused_with_other_settings_and_resumed(
     ended_after(tmp_path, 0.5, signal.SIGINT, PROCESS)
     ended_in_the_middle(tmp_path, signal.SIGTERM, GROUP, meanwhile=meanwhile)
     refused(tmp_path)
+    use_changes(tmp_path, world, f"max_steps={updates(tmp_path) + FURTHER}")
     resumes(tmp_path)
     with reading(tmp_path) as conn:
         assert conn.dialect.name == "postgresql"
