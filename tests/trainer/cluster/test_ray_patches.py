@@ -1,4 +1,4 @@
-"""What the patches of Ray change."""
+"""What the patches of Ray change. `make soak` adds a driver that searches the current folder itself."""
 
 import subprocess
 import sys
@@ -22,7 +22,7 @@ stop_ray()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("options", "searched"), [(["-P"], False), ([], True)])
+@pytest.mark.parametrize(("options", "searched"), [(["-P"], False), pytest.param([], True, marks=pytest.mark.soak)])
 def test_processes_of_ray_search_the_current_folder_only_if_this_one_does(
     tmp_path: Path, options: list[str], searched: bool
 ) -> None:
