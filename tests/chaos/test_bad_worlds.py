@@ -112,7 +112,7 @@ def config(folder: Path, *faults: str, seed: int = 0, warmup: int = 60) -> Path:
         f'name = "small"\nseed = {seed}\nmax_steps = {MAX_STEPS}\n'
         "group_filters = []\n[rollout]\ngroups_per_batch = 4\ngroup_size = 4\n"
         f"max_concurrent_groups = {AT_ONCE}\nmax_staleness = 1\n"
-        "reset_timeout_s = 60\nstep_timeout_s = 3\n"
+        "reset_timeout_s = 30\nstep_timeout_s = 3\n"
         "[horizon]\nmax_turns = 3\nmax_tokens_per_turn = 4\nmax_context = 256\n[learner]\nlearning_rate = 1e-3\n"
         "[engine]\nkv_cache_memory_bytes = 33_554_432\n[model.new]\nhidden = 64\nheads = 2\n"
         f"[sft_warmup]\nsteps = {warmup}\nbatch_size = 4\n[evaluation]\ntasks = 0\n"
