@@ -9,7 +9,15 @@ from pathlib import Path
 
 import psycopg
 
+MEMORY = Path("/dev/shm")  # noqa: S108
+MEMORY_MIN_BYTES = 4 << 30
+"""Free memory with which the server's files are there: a new database then takes a tenth of the processor time."""
 MISSING = "PostgreSQL's server is not installed, and the store's tests need it: apt-get install postgresql"
+
+
+def memory() -> Path | None:
+    """Return the folder of a file system in memory, if it has enough room."""
+    return MEMORY if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > MEMORY_MIN_BYTES else None
 
 
 def programs() -> Path:
@@ -31,7 +39,7 @@ class Server:
 
     def __init__(self) -> None:
         self._bin = programs()
-        self._folder = Path(tempfile.mkdtemp(prefix="turnwise-pg-"))
+        self._folder = Path(tempfile.mkdtemp(prefix="turnwise-pg-", dir=memory()))
         self._as = ["runuser", "-u", "postgres", "--"] if os.getuid() == 0 else []
         if self._as:
             shutil.chown(self._folder, "postgres")
@@ -70,7 +78,7 @@ class Server:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _control(self, action: str) -> None:
-        settings = f"-c listen_addresses='' -k {self._folder} -c fsync=off -c max_connections=60"
+        settings = f"-c listen_addresses='' -k {self._folder} -c fsync=off -c max_wal_size=96MB -c max_connections=60"
         start = ["-o", settings, "-l", str(self._folder / "log")] if action != "stop" else []
         end = ["-m", "immediate"] if action != "start" else []
         self._run("pg_ctl", "-D", str(self._data), "-w", "-t", "60", *start, *end, action)
