@@ -5,6 +5,8 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
 
@@ -36,30 +38,50 @@ def test_an_unknown_kind_is_refused(tmp_path: Path) -> None:
         new("mine", tmp_path, "rows")
 
 
+@dataclass(frozen=True)
+class Installed:
+    """A package of each kind, all installed in one folder by one ``pip``, which takes seconds."""
+
+    roots: Mapping[str, Path]
+    environment: Mapping[str, str]
+    """The variables of a process that finds the packages."""
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
+    folder = tmp_path_factory.mktemp("scaffolds")
+    # As in this checkout, whose options must not apply to the tests of the packages.
+    (folder / "pyproject.toml").write_text('[tool.pytest.ini_options]\naddopts = "--import-mode=importlib"\n')
+    roots = {kind: new(f"scaffolded-{kind}", folder, kind) for kind in KINDS}
+    site = folder / "site"
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-build-isolation", "--no-deps", "--no-index"]
+    environment = {**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PYTHONPATH": str(site)}
+    subprocess.run([*pip, "--target", str(site), *map(str, roots.values())], check=True, timeout=120, env=environment)
+    return Installed(roots, environment)
+
+
+@pytest.mark.slow
+def test_each_kind_installs_and_registers_by_entry_point(installed: Installed) -> None:
+    show = "from turnwise.envs import all_ids; print(*all_ids())"
+    listed = subprocess.run(
+        [sys.executable, "-c", show], check=True, timeout=60, capture_output=True, text=True, env=installed.environment
+    )
+    assert {env_id(f"scaffolded-{kind}") for kind in KINDS} <= set(listed.stdout.split())
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "kind",
     ["turns", "dataset", *(pytest.param(kind, marks=pytest.mark.docker) for kind in ("sandbox", "site"))],
 )
-def test_it_installs_registers_by_entry_point_and_passes_its_own_tests(kind: str, tmp_path: Path) -> None:
-    # As in this checkout, whose options must not apply to the tests of the package.
-    (tmp_path / "pyproject.toml").write_text('[tool.pytest.ini_options]\naddopts = "--import-mode=importlib"\n')
-    root = new("scaffolded", tmp_path, kind)
-    site = tmp_path / "site"
-    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-build-isolation", "--no-deps", "--no-index"]
-    environment = {**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PYTHONPATH": str(site)}
-    subprocess.run([*pip, "--target", str(site), str(root)], check=True, timeout=120, env=environment)
-    show = "from turnwise.envs import all_ids; print(all_ids())"
-    listed = subprocess.run(
-        [sys.executable, "-c", show], check=True, timeout=60, capture_output=True, text=True, env=environment
-    )
-    assert env_id("scaffolded") in listed.stdout
+def test_it_passes_its_own_tests(kind: str, installed: Installed) -> None:
     chosen = "not contract" if kind == "site" else ""  # the checks of a site take a minute
+    root = installed.roots[kind]
     subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", chosen, str(root / "tests")],
         check=True,
         timeout=120,
-        env=environment,
+        env=installed.environment,
         cwd=root,
     )
 
