@@ -24,7 +24,14 @@ def test_eval_prints_its_result_alone(turnwise: Turnwise, way: str) -> None:
     assert ran.code == 0, ran.err
     assert only_json(ran)["success"] == 1.0
     assert NOISE in ran.err
-    assert "success" in turnwise("eval", *options).out
+
+
+@pytest.mark.parametrize(
+    "way", ["closes", *(pytest.param(way, marks=pytest.mark.soak) for way in WAYS if way != "closes")]
+)
+def test_eval_prints_its_table(turnwise: Turnwise, way: str) -> None:
+    ended = turnwise("eval", "--policy", "oracle", "--env", PRINTS, "--option", f"way={way}", "--tasks", "2")
+    assert "success" in ended.out
 
 
 def test_every_command_that_runs_an_environment_prints_json_alone(turnwise: Turnwise) -> None:
