@@ -1,6 +1,6 @@
 """Every template on real applications: the oracle succeeds, near misses fail, two runs of one seed look the same.
 
-CI samples the templates; `make soak` plays every one over 20 seeds.
+CI plays one template on its applications; `make soak` plays every one over 20 seeds.
 """
 
 import json
@@ -16,9 +16,9 @@ SAMPLE = tuple(TEMPLATES)[::24]
 @pytest.mark.slow
 @pytest.mark.docker
 def test_the_oracle_succeeds_and_near_misses_fail(desktops: None, tmp_path: Path) -> None:
-    found = soak_desktops(tmp_path / "record.jsonl", [0], 2, templates=SAMPLE)
+    found = soak_desktops(tmp_path / "record.jsonl", [0], 2, templates=SAMPLE[:1])
     assert found["failed"] == {}
-    assert (found["passed"], found["left"]) == (len(SAMPLE), 0)
+    assert (found["passed"], found["left"]) == (1, 0)
 
 
 def test_an_interrupted_soak_plays_what_has_not_passed(tmp_path: Path) -> None:
