@@ -66,3 +66,7 @@ def test_the_files_named_in_the_text_exist() -> None:
     for page in PAGES:
         for path in re.findall(r"[` ]((?:benchmarks|examples|tools)/[\w./]+)", page.read_text()):
             assert (ROOT / path).exists(), f"{page.name}: {path}"
+
+
+def test_readme_and_docs_are_short() -> None:
+    assert sum(len(page.read_text().split()) for page in PAGES) <= 25_000

@@ -103,8 +103,7 @@ class RunConfig(AlgorithmConfig):
     trackers: list[Annotated[str, AfterValidator(check_name)]] = Field([])
     """Programs that receive the metrics: `tensorboard`, `trackio`, `mlflow`, `wandb`, or `my_pkg.module:MyTracker`."""
     profile: bool = False
-    """Profile driver, engines, workers, store writers and learner for some updates, from the second one on, into
-    `profiles/` of the run's folder."""
+    """Profile the processes of the run for some updates, from the second one on, into `profiles/` of its folder."""
 
     @model_validator(mode="before")
     @classmethod

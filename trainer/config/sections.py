@@ -149,7 +149,7 @@ class LearnerConfig(Section):
     """Shape of the decay to `min_learning_rate`, along `max_steps` if set, else along `max_seconds`; `quadratic` falls
     slowly at first."""
     lr_warmup_steps: int = Field(10, ge=0)
-    """Updates over which the rate rises to ``learning_rate``, while AdamW estimates the scale of the gradients."""
+    """Updates over which the rate rises to ``learning_rate``."""
     betas: tuple[_Beta, _Beta] = (0.9, 0.95)
     """AdamW's decay rates of the two moments."""
     weight_decay: float = Field(0.0, ge=0)
@@ -169,8 +169,8 @@ class LearnerConfig(Section):
     """Compute each decoder layer again in the backward pass: less memory per token of a micro-batch, a third more
     time."""
     optimizer_offload: bool = False
-    """Keep AdamW's moments in the host's memory between optimizer steps: 8 bytes per trained parameter less on the GPU
-    while it holds activations, two copies of them per step. Needs `device = "cuda"`. The format warm-up does not."""
+    """Keep AdamW's moments in the host's memory between optimizer steps. They take 8 bytes per trained parameter, and
+    are copied twice per step. Needs `device = "cuda"`. The format warm-up does not."""
     dtype: Literal["float32", "bfloat16"] = "float32"
     """Data type of the forward and backward pass; weights, gradients and the optimizer stay in float32."""
     lora: LoraConfig | None = None
