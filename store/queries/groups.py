@@ -1,14 +1,14 @@
 """The groups of a run as its driver continues with them: their states, members, scorings and draws."""
 
-from sqlalchemy import ColumnElement, Connection, and_, case, false, func, or_, select
+from sqlalchemy import Column, ColumnElement, Connection, and_, case, func, or_, select
 
-from ...records import Group, GroupState, Limit, Outcome, Purpose, Status
+from ...records import Group, GroupState, Limit, Outcome, Status
 from ..content.rows import Tally
 from ..content.turn_rows import turn_rows
 from ..database import Database
 from ..operations.group_states import CONTENT_REMOVED, RUN_ENDED, RUN_RESUMED
 from ..schema import no_of, rollout_group, step, trajectory
-from ..schema import run as run_table
+from .conditions import counts_by, of_run, row_count, surviving, training
 from .load import load_group_heads
 
 _IS_LOST = or_(
@@ -21,31 +21,33 @@ _IS_LOST = or_(
 
 def next_draw(conn: Connection, run: str) -> int:
     """Return a number above that of every draw of a run."""
-    highest = select(func.max(rollout_group.c.draw)).where(rollout_group.c.run_no == no_of(run_table, run))
-    last = conn.execute(highest).scalar_one()
+    return _above(conn, rollout_group.c.draw, run)
+
+
+def next_scoring(conn: Connection, run: str) -> int:
+    """Return a number above that of every scoring of a run, abandoned ones included."""
+    return _above(conn, rollout_group.c.score_no, run)
+
+
+def _above(conn: Connection, column: Column[int], run: str) -> int:
+    last = conn.execute(select(func.max(column)).where(of_run(rollout_group, run))).scalar_one()
     return 0 if last is None else int(last) + 1
 
 
 def lost_draws(conn: Connection, run: str) -> list[Group]:
     """Return the newest group of each draw that no surviving group stands for, in the order of the draws."""
-    of_run = and_(rollout_group.c.run_no == no_of(run_table, run), rollout_group.c.draw.is_not(None))
-    surviving = func.sum(case((_IS_LOST, 0), else_=1))
-    lost = select(func.max(rollout_group.c.no)).where(of_run).group_by(rollout_group.c.draw).having(surviving == 0)
-    names = conn.execute(
-        select(rollout_group.c.id).where(rollout_group.c.no.in_(lost)).order_by(rollout_group.c.draw)
-    ).scalars()
-    return load_group_heads(conn, list(names))
+    drawn = of_run(rollout_group, run) & rollout_group.c.draw.is_not(None)
+    kept = func.sum(case((_IS_LOST, 0), else_=1))
+    lost = select(func.max(rollout_group.c.no)).where(drawn).group_by(rollout_group.c.draw).having(kept == 0)
+    which = select(rollout_group.c.id).where(rollout_group.c.no.in_(lost)).order_by(rollout_group.c.draw)
+    return load_group_heads(conn, list(conn.execute(which).scalars()))
 
 
 def unscored_groups(conn: Connection, run: str) -> list[str]:
     """Return the ids of the training groups whose members have ended and that are not scored yet, oldest first."""
     which = (
         select(rollout_group.c.id)
-        .where(
-            rollout_group.c.run_no == no_of(run_table, run),
-            rollout_group.c.purpose == Purpose.TRAIN.value,
-            rollout_group.c.state == GroupState.SCORING.value,
-        )
+        .where(training(rollout_group, run), rollout_group.c.state == GroupState.SCORING.value)
         .order_by(rollout_group.c.closed_at, rollout_group.c.no)
     )
     return list(conn.execute(which).scalars())
@@ -55,21 +57,10 @@ def scored_from(conn: Connection, run: str, number: int) -> list[tuple[int, str]
     """Return number and id of the surviving groups whose scoring has ``number`` or a higher one, in that order."""
     which = (
         select(rollout_group.c.score_no, rollout_group.c.id)
-        .where(
-            rollout_group.c.run_no == no_of(run_table, run),
-            rollout_group.c.score_no >= number,
-            rollout_group.c.abandoned == false(),
-        )
+        .where(surviving(rollout_group, run), rollout_group.c.score_no >= number)
         .order_by(rollout_group.c.score_no)
     )
     return [(row.score_no, row.id) for row in conn.execute(which)]
-
-
-def next_scoring(conn: Connection, run: str) -> int:
-    """Return a number above that of every scoring of a run, abandoned ones included."""
-    highest = select(func.max(rollout_group.c.score_no)).where(rollout_group.c.run_no == no_of(run_table, run))
-    last = conn.execute(highest).scalar_one()
-    return 0 if last is None else int(last) + 1
 
 
 ACTIVE = (GroupState.OPEN, GroupState.SCORING, GroupState.READY, GroupState.LEASED)
@@ -78,27 +69,15 @@ ACTIVE = (GroupState.OPEN, GroupState.SCORING, GroupState.READY, GroupState.LEAS
 
 def active_groups(conn: Connection, run: str) -> dict[GroupState, int]:
     """Return how many training groups are in each active state. The cost does not grow with the closed groups."""
-    counts = (
-        select(rollout_group.c.state, func.count())
-        .where(
-            rollout_group.c.run_no == no_of(run_table, run),
-            rollout_group.c.purpose == Purpose.TRAIN.value,
-            rollout_group.c.state.in_([state.value for state in ACTIVE]),
-        )
-        .group_by(rollout_group.c.state)
-    )
-    return {GroupState(state): count for state, count in conn.execute(counts)}
+    active = rollout_group.c.state.in_([state.value for state in ACTIVE])
+    found = counts_by(conn, rollout_group.c.state, training(rollout_group, run), active)
+    return {GroupState(state): number for state, number in found.items()}
 
 
 def cancelled_groups(conn: Connection, run: str) -> int:
     """Return how many training groups are stored as failed only because the run ended."""
-    which = select(func.count()).where(
-        rollout_group.c.run_no == no_of(run_table, run),
-        rollout_group.c.purpose == Purpose.TRAIN.value,
-        rollout_group.c.state == GroupState.FAILED.value,
-        rollout_group.c.reason == RUN_ENDED,
-    )
-    return conn.execute(which).scalar_one()
+    failed = rollout_group.c.state == GroupState.FAILED.value
+    return row_count(conn, training(rollout_group, run), failed, rollout_group.c.reason == RUN_ENDED)
 
 
 _NEWEST = 1000
@@ -109,7 +88,7 @@ def next_group(conn: Connection, run: str) -> int:
     """Return a number above that of every training group of a run; their ids are ``run:number``."""
     which = (
         select(rollout_group.c.id)
-        .where(rollout_group.c.run_no == no_of(run_table, run), rollout_group.c.purpose == Purpose.TRAIN.value)
+        .where(training(rollout_group, run))
         .order_by(rollout_group.c.created_at.desc(), rollout_group.c.no.desc())
         .limit(_NEWEST)
     )
@@ -155,9 +134,11 @@ def running_tallies(database: Database, *, run: str | None = None, group: str | 
         StepCorrupt: the messages of a turn cannot be read.
         BlobMissing: they are missing.
     """
-    of_run = and_(trajectory.c.run_no == no_of(run_table, run), trajectory.c.ended_at.is_(None))
-    of_group = and_(_of_group(group or ""), trajectory.c.status == Status.RUNNING.value)
-    running = select(trajectory.c.no, trajectory.c.id).where(of_run if group is None else of_group)
+    if group is None:
+        which = of_run(trajectory, run or "") & trajectory.c.ended_at.is_(None)
+    else:
+        which = _of_group(group) & (trajectory.c.status == Status.RUNNING.value)
+    running = select(trajectory.c.no, trajectory.c.id).where(which)
     with database.read() as conn:
         names = dict(map(tuple, conn.execute(running)))
         return {names[no]: rows.tally(conn, database.blobs, ()) for no, rows in turn_rows(conn, names).items()}
@@ -169,10 +150,5 @@ def _of_group(group: str) -> ColumnElement[bool]:
 
 def group_counts(conn: Connection, run: str) -> dict[GroupState, int]:
     """Return how many training groups of a run are in each state."""
-    counts = (
-        select(rollout_group.c.state, func.count())
-        .where(rollout_group.c.run_no == no_of(run_table, run), rollout_group.c.purpose == Purpose.TRAIN.value)
-        .group_by(rollout_group.c.state)
-    )
-    found = {GroupState(state): count for state, count in conn.execute(counts)}
-    return {state: found.get(state, 0) for state in GroupState}
+    found = counts_by(conn, rollout_group.c.state, training(rollout_group, run))
+    return {state: found.get(state.value, 0) for state in GroupState}

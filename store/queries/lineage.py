@@ -6,7 +6,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Row, and_, false, func, select
+from sqlalchemy import Connection, Row, and_, false, select
 
 from ...records import PolicyVersion
 from ..errors import NotFound
@@ -15,7 +15,6 @@ from ..schema import (
     batch_group,
     batch_item,
     metric,
-    no_of,
     policy_version,
     rollout_group,
     task,
@@ -23,6 +22,7 @@ from ..schema import (
     trajectory,
 )
 from ..schema import run as run_table
+from .conditions import of_run, surviving
 from .lists import columns_of, find_run
 from .nearest import not_found
 
@@ -107,13 +107,10 @@ def load_update(conn: Connection, run: str, update: int) -> StoredUpdate:
     Raises:
         NotFound: the run or the update is not in the store; the message names the nearest one.
     """
-    key = train_batch.c.run_no == no_of(run_table, run)
     both = and_(policy_version.c.run_no == train_batch.c.run_no, policy_version.c.id == train_batch.c.version_id)
     columns = policy_version.c.parent_id, policy_version.c.weights_hash, policy_version.c.checkpoint
     which = select(train_batch, *columns).join(policy_version, both)
-    row = conn.execute(
-        which.where(key, train_batch.c.update_no == update, train_batch.c.abandoned == false())
-    ).one_or_none()
+    row = conn.execute(which.where(surviving(train_batch, run), train_batch.c.update_no == update)).one_or_none()
     if row is None:
         raise _no_update(conn, run, update)
     return StoredUpdate(
@@ -133,9 +130,8 @@ def load_update(conn: Connection, run: str, update: int) -> StoredUpdate:
 
 def update_numbers(conn: Connection, run: str) -> list[int]:
     """Return the numbers of the updates in the surviving history of a run, in ascending order."""
-    key = train_batch.c.run_no == no_of(run_table, run)
-    which = select(train_batch.c.update_no).where(key, train_batch.c.abandoned == false())
-    return list(conn.execute(which.order_by(train_batch.c.update_no)).scalars())
+    which = select(train_batch.c.update_no).where(surviving(train_batch, run)).order_by(train_batch.c.update_no)
+    return list(conn.execute(which).scalars())
 
 
 def updates_with(conn: Connection, trajectory_id: str) -> list[TrajectoryUse]:
@@ -160,11 +156,7 @@ def reused_groups(conn: Connection, run: str) -> set[str]:
     which = (
         select(rollout_group.c.id)
         .join(batch_group, batch_group.c.group_no == rollout_group.c.no)
-        .where(
-            batch_group.c.run_no == no_of(run_table, run),
-            batch_group.c.fresh == false(),
-            batch_group.c.abandoned == false(),
-        )
+        .where(surviving(batch_group, run), batch_group.c.fresh == false())
     )
     return set(conn.execute(which).scalars())
 
@@ -203,19 +195,28 @@ def _members(conn: Connection, batch: Row[Any]) -> list[BatchMember]:
 def _no_update(conn: Connection, run: str, update: int) -> NotFound:
     if conn.execute(select(run_table.c.no).where(run_table.c.id == run)).scalar_one_or_none() is None:
         return not_found(conn, run_table, "run", run)
-    key = train_batch.c.run_no == no_of(run_table, run)
-    ends = select(func.min(train_batch.c.update_no), func.max(train_batch.c.update_no))
-    first, last = conn.execute(ends.where(key, train_batch.c.abandoned == false())).one()
-    if first is None:
+    numbers = update_numbers(conn, run)
+    if not numbers:
         return NotFound(f"run {run} has no update yet")
+    first, last = numbers[0], numbers[-1]
     nearest = first if update < first else last
     return NotFound(f"run {run} has no update {update} (did you mean {nearest}?); it has updates {first} to {last}")
 
 
 def versions(conn: Connection, run: str) -> dict[int, PolicyVersion]:
     """Return all versions of a run by id, abandoned ones included."""
-    which = select(policy_version).where(policy_version.c.run_no == no_of(run_table, run))
-    return {row.id: _version(run, row) for row in conn.execute(which.order_by(policy_version.c.id))}
+    which = select(policy_version).where(of_run(policy_version, run)).order_by(policy_version.c.id)
+    return {
+        row.id: PolicyVersion(
+            run=run,
+            id=row.id,
+            parent=row.parent_id,
+            update=row.update_no,
+            abandoned=row.abandoned,
+            checkpoint=row.checkpoint,
+        )
+        for row in conn.execute(which)
+    }
 
 
 def checkpoints(conn: Connection, run: str) -> list[PolicyVersion]:
@@ -245,8 +246,7 @@ def best_checkpoint(conn: Connection, run: str) -> BestCheckpoint | None:
     saved = {version.id: version for version in checkpoints(conn, run)}
     which = (
         select(metric.c.kind, metric.c.data)
-        .where(metric.c.run_no == no_of(run_table, run), metric.c.kind.startswith(EVALUATION))
-        .where(metric.c.abandoned == false())
+        .where(surviving(metric, run), metric.c.kind.startswith(EVALUATION))
         .order_by(metric.c.update_no, metric.c.kind)
     )
     found = [
@@ -302,14 +302,3 @@ def refuse_gone(conn: Connection, version: PolicyVersion) -> None:
 def _kept_updates(versions: Iterable[PolicyVersion]) -> list[str]:
     """Return the updates whose checkpoints have a folder, in ascending order."""
     return [str(update) for update in sorted(one.update for one in versions if Path(one.checkpoint).is_dir())]
-
-
-def _version(run: str, row: Any) -> PolicyVersion:
-    return PolicyVersion(
-        run=run,
-        id=row.id,
-        parent=row.parent_id,
-        update=row.update_no,
-        abandoned=row.abandoned,
-        checkpoint=row.checkpoint,
-    )

@@ -12,12 +12,13 @@ from random import Random
 from typing import Any, Generic, TypeVar
 from uuid import UUID
 
-from sqlalchemy import Column, ColumnElement, Connection, Select, Table, false, func, select, true, tuple_
+from sqlalchemy import Column, ColumnElement, Connection, Select, Table, select, true, tuple_
 
 from ...records import SCORED_STATUSES
 from ..errors import StoreError
 from ..schema import RESULT, metric, no_of, rollout_group, task, trajectory
 from ..schema import run as run_table
+from .conditions import of_run, row_count, surviving
 from .nearest import not_found
 
 NULL = object()
@@ -300,7 +301,7 @@ def list_metrics(conn: Connection, run: str, kind: str = "train") -> list[dict[s
     """Return the metrics of the surviving updates, each with its ``update``, in order."""
     which = (
         select(metric.c.update_no, metric.c.data)
-        .where(metric.c.run_no == no_of(run_table, run), metric.c.kind == kind, metric.c.abandoned == false())
+        .where(surviving(metric, run), metric.c.kind == kind)
         .order_by(metric.c.update_no)
     )
     return [{"update": update, **data} for update, data in conn.execute(which)]
@@ -329,7 +330,7 @@ def replayable(conn: Connection, run: str) -> list[str]:
 
 def draw_replayable(conn: Connection, run: str, count: int, stream: Random) -> list[str]:
     """Return ``count`` random ids of those, or all if there are fewer, by age. Other rows are counted, not loaded."""
-    total = conn.execute(select(func.count()).select_from(trajectory).where(*_conditions(run))).scalar_one()
+    total = row_count(conn, *_conditions(run))
     if total <= count:
         return replayable(conn, run)
     drawn = sorted(stream.sample(range(total), count))
@@ -348,7 +349,7 @@ def _ids(run: str) -> Select[str]:
 
 def _conditions(run: str) -> list[ColumnElement[bool]]:
     return [
-        trajectory.c.run_no == no_of(run_table, run),
+        of_run(trajectory, run),
         trajectory.c.status.in_([status.value for status in SCORED_STATUSES]),
         trajectory.c.deterministic == true(),
         trajectory.c.n_steps > 0,

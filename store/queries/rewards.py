@@ -6,15 +6,15 @@ from datetime import datetime
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, and_, false, or_, select
+from sqlalchemy import Connection, and_, or_, select
 
 from ...records import SCORED_STATUSES, Group, GroupState, ScoredGroup, Trajectory, failed_by_policy
 from ..database import Database
 from ..errors import NotFound, StepCorrupt
 from ..operations.rewards import Rewards, reward_digest
-from ..schema import OWN, among, no_of, reward, rollout_group, trajectory
+from ..schema import OWN, among, reward, rollout_group, trajectory
 from ..schema import reward_set as reward_set_table
-from ..schema import run as run_table
+from .conditions import of_run, surviving
 from .lists import find_run
 from .load import load_group_heads, load_groups, load_trajectories
 
@@ -51,8 +51,7 @@ class Returns(NamedTuple):
 def reward_sets(conn: Connection, run: str) -> list[RewardSet]:
     """Return the reward sets of a run, oldest first. Raises NotFound: the run is not in the store."""
     find_run(conn, run)
-    which = select(reward_set_table).where(reward_set_table.c.run_no == no_of(run_table, run))
-    rows = conn.execute(which.order_by(reward_set_table.c.no))
+    rows = conn.execute(select(reward_set_table).where(of_run(reward_set_table, run)).order_by(reward_set_table.c.no))
     return [RewardSet(row.no, run, row.name, row.component, row.options, row.created_at) for row in rows]
 
 
@@ -205,11 +204,7 @@ def _scorable(run: str) -> Any:
     return (
         select(trajectory.c.id, rollout_group.c.id.label("group_id"))
         .join(rollout_group, rollout_group.c.no == trajectory.c.group_no)
-        .where(
-            trajectory.c.run_no == no_of(run_table, run),
-            trajectory.c.status.in_([status.value for status in SCORED_STATUSES]),
-            trajectory.c.abandoned == false(),
-            rollout_group.c.state != GroupState.OPEN.value,
-        )
+        .where(surviving(trajectory, run), rollout_group.c.state != GroupState.OPEN.value)
+        .where(trajectory.c.status.in_([status.value for status in SCORED_STATUSES]))
         .order_by(rollout_group.c.no, trajectory.c.member)
     )

@@ -13,8 +13,9 @@ from ...records import SCORED_STATUSES, EndedBy, GroupState, PolicyVersion, Purp
 from ..database import Database
 from ..operations.group_states import RUN_ENDED
 from ..run_lock import Driver, driver_of
-from ..schema import batch_item, no_of, policy_version, rollout_group, train_batch, trajectory
+from ..schema import batch_item, policy_version, rollout_group, train_batch, trajectory
 from ..schema import run as run_table
+from .conditions import counts_by, of_run, row_count, surviving, training
 from .groups import cancelled_groups, group_counts
 from .lineage import BestCheckpoint, best_checkpoint, latest_checkpoint, versions
 from .lists import RUNS, TRAJECTORIES, RunRow, TrajectoryRow, find_run, list_runs
@@ -42,31 +43,21 @@ class RunTotals:
 
 def run_totals(conn: Connection, run: str) -> RunTotals:
     """Return the totals of a run; zeros for a run that is not in the store."""
-    played = select(func.count()).where(
-        trajectory.c.run_no == no_of(run_table, run), trajectory.c.purpose == Purpose.TRAIN.value
-    )
+    both = and_(policy_version.c.run_no == batch_item.c.run_no, policy_version.c.id == batch_item.c.version_id)
     used = (
         select(func.count(), func.coalesce(func.max(batch_item.c.max_staleness), 0))
         .select_from(batch_item)
-        .join(
-            policy_version,
-            and_(policy_version.c.run_no == batch_item.c.run_no, policy_version.c.id == batch_item.c.version_id),
-        )
-        .where(
-            batch_item.c.run_no == no_of(run_table, run),
-            batch_item.c.fresh == true(),
-            policy_version.c.abandoned == false(),
-        )
+        .join(policy_version, both)
+        .where(of_run(batch_item, run), batch_item.c.fresh == true(), policy_version.c.abandoned == false())
     )
-    consumed, oldest = conn.execute(used).one()
-    return RunTotals(conn.execute(played).scalar_one(), consumed, oldest)
+    return RunTotals(row_count(conn, training(trajectory, run)), *conn.execute(used).one())
 
 
 def batch_metrics(conn: Connection, run: str) -> list[dict[str, Any]]:
     """Return the metrics of each surviving update with its ``update`` and ``version``, in order."""
     which = (
         select(train_batch.c.update_no, train_batch.c.version_id, train_batch.c.metrics)
-        .where(train_batch.c.run_no == no_of(run_table, run), train_batch.c.abandoned == false())
+        .where(surviving(train_batch, run))
         .order_by(train_batch.c.update_no)
     )
     return [{**metrics, "update": update, "version": version} for update, version, metrics in conn.execute(which)]
@@ -74,39 +65,20 @@ def batch_metrics(conn: Connection, run: str) -> list[dict[str, Any]]:
 
 def status_counts(conn: Connection, run: str) -> dict[str, int]:
     """Return how many trajectories of a run have each status, for training and evaluation together."""
-    counts = (
-        select(trajectory.c.status, func.count())
-        .where(trajectory.c.run_no == no_of(run_table, run))
-        .group_by(trajectory.c.status)
-        .order_by(trajectory.c.status)
-    )
-    return {status: count for status, count in conn.execute(counts)}  # noqa: C416
+    return counts_by(conn, trajectory.c.status, of_run(trajectory, run))
 
 
 def failure_counts(conn: Connection, run: str) -> dict[str, int]:
     """Return how many training trajectories of a run failed, by status, without those that its end cut off."""
-    counts = (
-        select(trajectory.c.status, func.count())
-        .join_from(trajectory, rollout_group)
-        .where(~_CUT_OFF)
-        .where(trajectory.c.run_no == no_of(run_table, run), trajectory.c.purpose == Purpose.TRAIN.value)
-        .where(trajectory.c.status.not_in(NO_FAILURES), ~_DROPPED)
-        .group_by(trajectory.c.status)
-        .order_by(trajectory.c.status)
-    )
-    return {status: count for status, count in conn.execute(counts)}  # noqa: C416
+    failed = trajectory.c.status.not_in(NO_FAILURES) & ~_DROPPED
+    in_group = trajectory.c.group_no == rollout_group.c.no
+    return counts_by(conn, trajectory.c.status, training(trajectory, run), failed, in_group, ~_CUT_OFF)
 
 
 def cut_off(conn: Connection, run: str) -> int:
     """Return how many training trajectories belong to groups that failed only because the run ended."""
-    which = (
-        select(func.count())
-        .select_from(rollout_group)
-        .join(trajectory, trajectory.c.group_no == rollout_group.c.no)
-        .where(rollout_group.c.run_no == no_of(run_table, run), rollout_group.c.purpose == Purpose.TRAIN.value)
-        .where(_CUT_OFF, ~_DROPPED)
-    )
-    return conn.execute(which).scalar_one()
+    in_group = trajectory.c.group_no == rollout_group.c.no
+    return row_count(conn, training(rollout_group, run), in_group, _CUT_OFF, ~_DROPPED)
 
 
 def failed_for_good(conn: Connection, run: str) -> list[TrajectoryRow]:
@@ -117,9 +89,9 @@ def failed_for_good(conn: Connection, run: str) -> list[TrajectoryRow]:
         later.c.member == trajectory.c.member,
         later.c.attempt > trajectory.c.attempt,
     )
-    of_run = trajectory.c.run_no == no_of(run_table, run)
-    failed = TRAJECTORIES.rows.where(of_run, trajectory.c.status.not_in(NO_FAILURES), ~_DROPPED, ~again.exists())
-    return TRAJECTORIES.select(conn, failed.order_by(trajectory.c.created_at, trajectory.c.no))
+    failed = trajectory.c.status.not_in(NO_FAILURES) & ~_DROPPED & ~again.exists()
+    which = TRAJECTORIES.rows.where(of_run(trajectory, run), failed)
+    return TRAJECTORIES.select(conn, which.order_by(trajectory.c.created_at, trajectory.c.no))
 
 
 def accounting(conn: Connection, run: str, purpose: Purpose = Purpose.TRAIN) -> dict[str, int]:
@@ -130,29 +102,26 @@ def accounting(conn: Connection, run: str, purpose: Purpose = Purpose.TRAIN) -> 
     * ``filtered``: a filter rejected its group, the group expired, or the rollout controller dropped the trajectory;
     * ``accepted``: every other trajectory.
     """
-    counts = (
-        select(trajectory.c.status, rollout_group.c.state, func.count())
+    columns = trajectory.c.status, rollout_group.c.state, trajectory.c.ended_by
+    which = (
+        select(*columns, func.count())
         .join_from(trajectory, rollout_group)
-        .where(trajectory.c.run_no == no_of(run_table, run), trajectory.c.purpose == purpose.value)
-        .group_by(trajectory.c.status, rollout_group.c.state)
+        .where(of_run(trajectory, run), trajectory.c.purpose == purpose.value)
+        .group_by(*columns)
     )
     total = dict.fromkeys(("submitted", "accepted", "filtered", "failed", "running"), 0)
-    for status, state, count in conn.execute(counts):
-        total["submitted"] += count
-        total[_account(Status(status), GroupState(state))] += count
-    dropped = select(func.count()).where(
-        trajectory.c.run_no == no_of(run_table, run), trajectory.c.purpose == purpose.value, _DROPPED
-    )
-    count = conn.execute(dropped).scalar_one()
-    total["failed"] -= count
-    total["filtered"] += count
+    for status, state, ended_by, number in conn.execute(which):
+        total["submitted"] += number
+        total[_account(Status(status), GroupState(state), ended_by)] += number
     return total
 
 
-def _account(status: Status, state: GroupState) -> str:
+def _account(status: Status, state: GroupState, ended_by: str) -> str:
     if status is Status.RUNNING:
         return "running"
-    if status not in (Status.COMPLETED, Status.TRUNCATED) or state is GroupState.FAILED:
+    if ended_by == EndedBy.CONTROLLER:
+        return "filtered"
+    if status not in SCORED_STATUSES or state is GroupState.FAILED:
         return "failed"
     if state in (GroupState.OPEN, GroupState.SCORING):
         return "running"
@@ -176,12 +145,8 @@ def filtered_groups(conn: Connection, run: str) -> list[FilteredGroups]:
     which = (
         select(rollout_group.c.reason, groups, func.avg(trajectory.c.reward))
         .join_from(rollout_group, trajectory, trajectory.c.group_no == rollout_group.c.no)
-        .where(
-            rollout_group.c.run_no == no_of(run_table, run),
-            rollout_group.c.purpose == Purpose.TRAIN.value,
-            rollout_group.c.state == GroupState.FILTERED.value,
-            trajectory.c.status.in_([status.value for status in SCORED_STATUSES]),
-        )
+        .where(training(rollout_group, run), rollout_group.c.state == GroupState.FILTERED.value)
+        .where(trajectory.c.status.in_([status.value for status in SCORED_STATUSES]))
         .group_by(rollout_group.c.reason)
         .order_by(groups.desc(), rollout_group.c.reason)
     )

@@ -17,7 +17,6 @@ from ...records import (
     SUCCESS_RETURN,
     GroupState,
     GroupSummary,
-    Purpose,
     ScoredGroup,
     Source,
     Status,
@@ -27,8 +26,8 @@ from ...records import (
 from ..database import Database
 from ..database_errors import retried
 from ..schema import among, batch_group, no_of, policy_version, rollout_group, succeeded, train_batch, trajectory
-from ..schema import run as run_table
 from ..schema import task as task_table
+from .conditions import of_run, surviving, training
 from .rewards import OF_OWN, load_scored, load_scored_trajectories, own
 
 REUSABLE_STATES = frozenset(
@@ -158,7 +157,7 @@ class RunReader:
             .limit(limit)
         )
         if run is not None:
-            statement = statement.where(trajectory.c.run_no == no_of(run_table, run))
+            statement = statement.where(of_run(trajectory, run))
         if environment is not None:
             statement = statement.where(trajectory.c.env_id == environment)
         if task is not None:
@@ -208,7 +207,7 @@ class RunReader:
 
     def _surviving(self, table: Table, names: Sequence[str]) -> list[str]:
         """Return the ids of rows that are in the surviving history of the run, in the given order."""
-        which = select(table.c.id).where(table.c.run_no == no_of(run_table, self._run), table.c.abandoned == false())
+        which = select(table.c.id).where(surviving(table, self._run))
         kept = {name for (name,) in read_retried(self._database, among, which, table.c.id, names)}
         return [name for name in names if name in kept]
 
@@ -257,19 +256,14 @@ def _consumed(run: str) -> Any:
     return (
         select(batch_group.c.group_no, train_batch.c.update_no)
         .join(train_batch, same)
-        .where(
-            batch_group.c.run_no == no_of(run_table, run),
-            batch_group.c.fresh == true(),
-            batch_group.c.abandoned == false(),
-        )
+        .where(surviving(batch_group, run), batch_group.c.fresh == true())
         .subquery()
     )
 
 
 def _scored_groups(run: str, states: Collection[GroupState]) -> list[ColumnElement[bool]]:
     return [
-        rollout_group.c.run_no == no_of(run_table, run),
-        rollout_group.c.purpose == Purpose.TRAIN.value,
+        training(rollout_group, run),
         rollout_group.c.abandoned == false(),
         rollout_group.c.score_no.is_not(None),
         rollout_group.c.state.in_([state.value for state in states]),

@@ -12,8 +12,9 @@ from typing import Any
 from sqlalchemy import Connection, Integer, and_, cast, false, func, select
 
 from ...records import Purpose
-from ..schema import EVALUATION, RESULT, among, batch_item, metric, no_of, rollout_group, task, train_batch, trajectory
+from ..schema import EVALUATION, RESULT, among, batch_item, metric, rollout_group, task, train_batch, trajectory
 from ..schema import run as run_table
+from .conditions import of_run, surviving
 from .lists import RunRow
 
 TRAIN = "train"
@@ -103,11 +104,7 @@ def task_results(conn: Connection, run: RunRow) -> dict[str, TaskResult]:
 
     A task without a counted episode is included.
     """
-    of_run = (
-        trajectory.c.run_no == no_of(run_table, run.id),
-        trajectory.c.purpose == Purpose.EVAL.value,
-        trajectory.c.abandoned == false(),
-    )
+    evaluated = surviving(trajectory, run.id) & (trajectory.c.purpose == Purpose.EVAL.value)
     which = (
         select(
             task.c.id,
@@ -118,13 +115,13 @@ def task_results(conn: Connection, run: RunRow) -> dict[str, TaskResult]:
         .select_from(trajectory)
         .join(rollout_group, rollout_group.c.no == trajectory.c.group_no)
         .join(task, task.c.no == rollout_group.c.task_no)
-        .where(*of_run)
+        .where(evaluated)
         .group_by(task.c.id, task.c.split)
         .order_by(task.c.id)
     )
     if run.kind == TRAIN:
         version = trajectory.c.max_version
-        newest = select(version).where(*of_run, version.is_not(None)).order_by(version.desc()).limit(1)
+        newest = select(version).where(evaluated, version.is_not(None)).order_by(version.desc()).limit(1)
         which = which.where(version == newest.scalar_subquery())
     return {row.id: TaskResult(row.split, row.counted, row.successes) for row in conn.execute(which)}
 
@@ -135,7 +132,7 @@ def trained_tokens(conn: Connection, run: str) -> int:
     which = (
         select(func.coalesce(func.sum(batch_item.c.tokens_trained), 0))
         .join(train_batch, both)
-        .where(batch_item.c.run_no == no_of(run_table, run), train_batch.c.abandoned == false())
+        .where(of_run(batch_item, run), train_batch.c.abandoned == false())
     )
     return int(conn.execute(which).scalar_one())
 
