@@ -5,7 +5,21 @@ from ..server.changes import bill, place_order, put_in_cart
 from ..server.choices import DELIVERY, line_name, money
 from ..state import Row, World
 from ..worlds.shop import world
-from .template import Acts, AppRegistry, Plan, answer, as_user, button, choose, fill, link, log_in, radio, search_for
+from .template import (
+    Acts,
+    AppRegistry,
+    Plan,
+    answer,
+    as_user,
+    button,
+    change,
+    choose,
+    fill,
+    link,
+    log_in,
+    radio,
+    search_for,
+)
 
 registry = AppRegistry("shop", world)
 
@@ -100,11 +114,7 @@ def count_rated(draws: SeededDraws, world: World) -> Plan:
     everywhere = len([row for row in world.tables["products"] if fits(row)])
     if count < 2 or count == everywhere:
         raise NoInstance
-    filters = (
-        fill("Highest price in dollars", most),
-        choose("Rating of at least", rating),
-        button("Search"),
-    )
+    filters = (fill("Highest price in dollars", most), choose("Rating of at least", rating), button("Search"))
     return Plan(
         f"How many products in the category {category['name']} cost at most ${most} and have an average rating of at "
         f"least {rating}? Products without reviews do not count. Answer with the number.",
@@ -129,20 +139,13 @@ def add_to_cart(draws: SeededDraws, world: World) -> Plan:
     def added(color: str, quantity: int) -> Acts:
         sized = (choose("Size", size),) if size else ()
         options = (choose("Color", color), *sized, fill("Quantity", quantity))
-        return (*log_in(user), *open_product(product), *options, button("Add to cart"))
+        return (*open_product(product), *options, button("Add to cart"))
 
     variant = f"color {color}, size {size}" if size else f"color {color}"
-    return Plan(
-        f"{as_user(user)} and add the product {product['name']} to the cart: {variant}, quantity {quantity}.",
-        added(color, quantity),
-        (
-            added(other, quantity),
-            added(color, quantity + 1),
-            (*added(color, quantity), *unrequested_wish(unwished(world, user))),
-            added(color, quantity)[:-1],
-        ),
-        expected,
-    )
+    goal = f"{as_user(user)} and add the product {product['name']} to the cart: {variant}, quantity {quantity}."
+    right = added(color, quantity)
+    wrong = added(other, quantity), added(color, quantity + 1), (*right, *unrequested_wish(unwished(world, user)))
+    return change(goal, user, expected, right, *wrong)
 
 
 @registry.template("compound")
@@ -153,18 +156,14 @@ def change_cart(draws: SeededDraws, world: World) -> Plan:
     quantity = draws.choice([number for number in range(1, 7) if number != kept["quantity"]])
     name, other = (line_name(world.row("products", id=line["product_id"]) | line) for line in (kept, gone))
     expected = world.expected_state().remove("cart_lines", **gone).edit("cart_lines", kept, quantity=quantity)
-    cart = (*log_in(user), link("Cart"))
-    change = fill(f"Quantity of {name}", quantity), button(f"Update {name}")
-    return Plan(
-        f"{as_user(user)}. In the cart, set the quantity of {name} to {quantity} and remove {other}.",
-        (*cart, *change, button(f"Remove {other}")),
-        (
-            (*cart, *change),
-            (*cart, button(f"Remove {other}")),
-            (*cart, fill(f"Quantity of {other}", quantity), button(f"Update {other}"), button(f"Remove {name}")),
-        ),
-        expected,
-    )
+
+    def changed(name: str, other: str) -> Acts:
+        update = fill(f"Quantity of {name}", quantity), button(f"Update {name}")
+        return (link("Cart"), *update, button(f"Remove {other}"))
+
+    goal = f"{as_user(user)}. In the cart, set the quantity of {name} to {quantity} and remove {other}."
+    removed = link("Cart"), button(f"Remove {other}")
+    return change(goal, user, expected, changed(name, other), removed, changed(other, name))
 
 
 @registry.template("wizard")
@@ -182,20 +181,18 @@ def checkout(draws: SeededDraws, world: World) -> Plan:
 
     def ordered(to: Row, delivery: str, coupons: Acts) -> Acts:
         return (
-            *(*log_in(user), link("Cart"), *coupons, link("Check out")),
+            *(link("Cart"), *coupons, link("Check out")),
             *(radio(f"{to['label']}: {to['recipient']}, {to['street']}, {to['city']}"), button("Continue to delivery")),
             *(radio(_delivery_name(delivery)), button("Continue to review"), button("Place order")),
         )
 
     used = (fill("Coupon code", coupon["code"]), button("Apply coupon"))
-    right = ordered(to, delivery, used)
-    return Plan(
+    goal = (
         f"{as_user(user)} and order the items in the cart. Use the coupon {coupon['code']}, the address {to['label']} "
-        f"and the delivery method '{DELIVERY[delivery][0]}', and leave the gift note empty.",
-        right,
-        (ordered(elsewhere, delivery, used), ordered(to, other, used), ordered(to, delivery, ()), right[:-1]),
-        expected,
+        f"and the delivery method '{DELIVERY[delivery][0]}', and leave the gift note empty."
     )
+    wrong = ordered(elsewhere, delivery, used), ordered(to, other, used), ordered(to, delivery, ())
+    return change(goal, user, expected, ordered(to, delivery, used), *wrong)
 
 
 def _delivery_name(delivery: str) -> str:
@@ -216,14 +213,11 @@ def wish_to_cart(draws: SeededDraws, world: World) -> Plan:
     quantity = draws.integer(1, 5)
     expected = world.expected_state().remove("wishes", user_id=user["id"], product_id=product["id"])
     put_in_cart(expected, quantity, user_id=user["id"], product_id=product["id"], color="", size="")
-    bought = (
-        *(*log_in(user), link("Wish list"), link(product["name"])),
-        *(fill("Quantity", quantity), button("Add to cart"), link("Wish list")),
-    )
-    return Plan(
+    opened = link("Wish list"), link(product["name"])
+    bought = (*opened, fill("Quantity", quantity), button("Add to cart"), link("Wish list"))
+    goal = (
         f"{as_user(user)}. Add the product {product['name']} from the wish list to the cart with the quantity "
-        f"{quantity}, and remove it from the wish list.",
-        (*bought, button(f"Remove {product['name']}")),
-        (bought, (*bought, button(f"Remove {other['name']}"))),
-        expected,
+        f"{quantity}, and remove it from the wish list."
     )
+    right, wrong = ((*bought, button(f"Remove {each['name']}")) for each in (product, other))
+    return change(goal, user, expected, right, wrong)

@@ -6,7 +6,7 @@ from ..server.choices import CONTACTS, REFUNDS, RETURN_REASONS, count_of
 from ..state import Row, World
 from ..worlds.shop import WORDS
 from .shop import dollars, open_product, registry, unrequested_wish, unwished
-from .template import Acts, Plan, answer, as_user, button, choose, fill, link, log_in, radio, tick
+from .template import Act, Acts, Plan, answer, as_user, button, change, choose, fill, link, log_in, radio, tick
 
 
 @registry.template("lookup")
@@ -40,13 +40,11 @@ def cancel_order(draws: SeededDraws, world: World) -> Plan:
     user = world.row("users", id=order["user_id"])
     expected = world.expected_state()
     cancel(expected, order["id"])
-    begin = (*log_in(user), link("Orders"), link(f"Order {order['id']}"), link("Cancel this order"))
-    return Plan(
-        f"{as_user(user)} and cancel order {order['id']}, placed on {order['date']}.",
-        (*begin, button("Cancel order")),
-        (begin, (*begin, link("Go back")), (*begin, button("Cancel order"), *unrequested_wish(unwished(world, user)))),
-        expected,
-    )
+    begin = (link("Orders"), link(f"Order {order['id']}"), link("Cancel this order"))
+    right = (*begin, button("Cancel order"))
+    goal = f"{as_user(user)} and cancel order {order['id']}, placed on {order['date']}."
+    wrong = (*begin, link("Go back")), (*right, *unrequested_wish(unwished(world, user)))
+    return change(goal, user, expected, right, *wrong)
 
 
 @registry.template("wizard")
@@ -65,19 +63,17 @@ def return_product(draws: SeededDraws, world: World) -> Plan:
 
     def returned(product: Row, reason: str) -> Acts:
         return (
-            *(*log_in(user), link("Orders"), link(f"Order {order['id']}"), link("Return a product")),
+            *(link("Orders"), link(f"Order {order['id']}"), link("Return a product")),
             *(radio(product["name"]), button("Continue to reason"), choose("Reason", reason)),
             *(radio(REFUNDS[refund]), button("Continue to confirmation"), button("Submit return")),
         )
 
-    right = returned(product, reason)
-    return Plan(
+    goal = (
         f"{as_user(user)}. Return the product {product['name']} from order {order['id']} with the reason '{reason}' "
-        f"and the refund '{REFUNDS[refund]}'.",
-        right,
-        (returned(other, reason), returned(product, wrong), right[:-1]),
-        expected,
+        f"and the refund '{REFUNDS[refund]}'."
     )
+    right = returned(product, reason)
+    return change(goal, user, expected, right, returned(other, reason), returned(product, wrong))
 
 
 def _street(draws: SeededDraws) -> str:
@@ -97,22 +93,16 @@ def add_address(draws: SeededDraws, world: World) -> Plan:
     }
     expected = world.expected_state()
     expected.add("addresses", user_id=user["id"], **row)
-    begin = (*log_in(user), link("Account"), link("Address book"), link("Add an address"))
+    begin = (link("Account"), link("Address book"), link("Add an address"))
 
     def filled(row: dict[str, str]) -> Acts:
         return (*begin, *(fill(name.capitalize(), value) for name, value in row.items()), button("Save address"))
 
     fields = ", ".join(f"{name} {value}" for name, value in row.items())
-    return Plan(
-        f"{as_user(user)} and add an address to the address book: {fields}.",
-        filled(row),
-        (
-            filled({**row, "postcode": str(int(row["postcode"]) + 1)}),
-            filled(row)[:-1],
-            (*filled(row), link("Edit Home"), fill("Label", "House"), button("Save address")),
-        ),
-        expected,
-    )
+    goal = f"{as_user(user)} and add an address to the address book: {fields}."
+    another = filled({**row, "postcode": str(int(row["postcode"]) + 1)})
+    more = (link("Edit Home"), fill("Label", "House"), button("Save address"))
+    return change(goal, user, expected, filled(row), another, (*filled(row), *more))
 
 
 @registry.template("edit")
@@ -121,19 +111,18 @@ def move_address(draws: SeededDraws, world: World) -> Plan:
     user = draws.choice(world.tables["users"])
     row, other = draws.sample(world.find("addresses", user_id=user["id"]), 2)
     new = {"street": _street(draws), "postcode": str(draws.integer(10000, 99999))}
-    begin = (*log_in(user), link("Account"), link("Address book"))
-    changes = (fill("Street", new["street"]), fill("Postcode", new["postcode"]), button("Save address"))
-    return Plan(
+
+    def moved(row: Row, *fields: str) -> Acts:
+        filled = (fill(name.capitalize(), new[name]) for name in fields)
+        opened = (link("Account"), link("Address book"), link(f"Edit {row['label']}"))
+        return (*opened, *filled, button("Save address"))
+
+    goal = (
         f"{as_user(user)}. In the address book, change the street of the address {row['label']} to {new['street']} and "
-        f"its postcode to {new['postcode']}.",
-        (*begin, link(f"Edit {row['label']}"), *changes),
-        (
-            (*begin, link(f"Edit {other['label']}"), *changes),
-            (*begin, link(f"Edit {row['label']}"), changes[0], changes[2]),
-            (*begin, link(f"Edit {row['label']}"), *changes[:2]),
-        ),
-        world.expected_state().edit("addresses", {"id": row["id"]}, **new),
+        f"its postcode to {new['postcode']}."
     )
+    expected = world.expected_state().edit("addresses", {"id": row["id"]}, **new)
+    return change(goal, user, expected, moved(row, *new), moved(other, *new), moved(row, "street"))
 
 
 @registry.template("delete")
@@ -141,18 +130,11 @@ def delete_address(draws: SeededDraws, world: World) -> Plan:
     """Delete an address, identified by its city and street."""
     user = draws.choice(world.tables["users"])
     row, other = draws.sample(world.find("addresses", user_id=user["id"]), 2)
-    begin = (*log_in(user), link("Account"), link("Address book"))
-    right = (*begin, link(f"Delete {row['label']}"), button("Delete address"))
-    return Plan(
-        f"{as_user(user)} and delete the address at {row['street']}, {row['city']}, from the address book.",
-        right,
-        (
-            (*begin, link(f"Delete {other['label']}"), button("Delete address")),
-            right[:-1],
-            (*right, link(f"Delete {other['label']}"), button("Delete address")),
-        ),
-        world.expected_state().remove("addresses", id=row["id"]),
-    )
+    book = (link("Account"), link("Address book"))
+    right, wrong = ((link(f"Delete {each['label']}"), button("Delete address")) for each in (row, other))
+    goal = f"{as_user(user)} and delete the address at {row['street']}, {row['city']}, from the address book."
+    expected = world.expected_state().remove("addresses", id=row["id"])
+    return change(goal, user, expected, (*book, *right), (*book, *wrong), (*book, *right, *wrong))
 
 
 @registry.template("create")
@@ -165,27 +147,19 @@ def write_review(draws: SeededDraws, world: World) -> Plan:
     title, text = draws.choice(WORDS["praise"]), draws.choice(WORDS["opinions"])
     expected = world.expected_state()
     expected.add(
-        "reviews",
-        product_id=product["id"],
-        user_id=user["id"],
-        rating=stars,
-        title=title,
-        text=text,
-        date=world.today,
+        "reviews", product_id=product["id"], user_id=user["id"], rating=stars, title=title, text=text, date=world.today
     )
 
     def written(product: Row, stars: int) -> Acts:
         rated = radio(count_of(stars, "star"))
         form = (link("Write a review"), rated, fill("Title", title), fill("Text", text), button("Save review"))
-        return (*log_in(user), *open_product(product), *form)
+        return (*open_product(product), *form)
 
-    return Plan(
+    goal = (
         f"{as_user(user)} and write a review of the product {product['name']}: rating {stars}, "
-        f"title '{title}', text '{text}'",
-        written(product, stars),
-        (written(other, stars), written(product, wrong), written(product, stars)[:-1]),
-        expected,
+        f"title '{title}', text '{text}'"
     )
+    return change(goal, user, expected, written(product, stars), written(other, stars), written(product, wrong))
 
 
 @registry.template("delete")
@@ -203,16 +177,10 @@ def delete_review(draws: SeededDraws, world: World) -> Plan:
     def deleted(product: Row, review: Row) -> Acts:
         return (*open_product(product), link(f"Delete review {review['title']}"), button("Delete review"))
 
-    return Plan(
-        f"{as_user(user)} and delete your review of the product {product['name']}.",
-        (*log_in(user), *deleted(product, review)),
-        (
-            (*log_in(user), *deleted(second, other)),
-            (*log_in(user), *deleted(product, review)[:-1]),
-            (*log_in(user), *deleted(product, review), *deleted(second, other)),
-        ),
-        world.expected_state().remove("reviews", id=review["id"]),
-    )
+    goal = f"{as_user(user)} and delete your review of the product {product['name']}."
+    expected = world.expected_state().remove("reviews", id=review["id"])
+    right, wrong = deleted(product, review), deleted(second, other)
+    return change(goal, user, expected, right, wrong, (*right, *wrong))
 
 
 def _newest(world: World, product: Row) -> list[Row]:
@@ -227,17 +195,16 @@ def settings(draws: SeededDraws, world: World) -> Plan:
     email = f"{user['login']}{draws.integer(1, 99)}@{draws.choice(('mail', 'post', 'letters'))}.example"
     contact, wrong = draws.sample([each for each in CONTACTS if each != user["contact"]], 2)
     wanted = 1 - user["newsletter"]
-    begin = (*log_in(user), link("Account"), fill("E-mail", email))
-    newsletter, save = tick("Send me the newsletter"), button("Save settings")
-    turn = "subscribe to" if wanted else "unsubscribe from"
-    return Plan(
+
+    def saved(contact: str, *more: Act) -> Acts:
+        chosen = choose("Contact me", CONTACTS[contact])
+        return (link("Account"), fill("E-mail", email), chosen, *more, button("Save settings"))
+
+    newsletter, turn = tick("Send me the newsletter"), "subscribe to" if wanted else "unsubscribe from"
+    goal = (
         f"{as_user(user)}. In the account settings, change the e-mail address to {email}, {turn} the newsletter, and "
-        f"set 'Contact me' to '{CONTACTS[contact]}'.",
-        (*begin, choose("Contact me", CONTACTS[contact]), newsletter, save),
-        (
-            (*begin, choose("Contact me", CONTACTS[wrong]), newsletter, save),
-            (*begin, choose("Contact me", CONTACTS[contact]), save),
-            (*begin, choose("Contact me", CONTACTS[contact]), newsletter),
-        ),
-        world.expected_state().edit("users", {"id": user["id"]}, email=email, newsletter=wanted, contact=contact),
+        f"set 'Contact me' to '{CONTACTS[contact]}'."
     )
+    expected = world.expected_state()
+    expected.edit("users", {"id": user["id"]}, email=email, newsletter=wanted, contact=contact)
+    return change(goal, user, expected, saved(contact, newsletter), saved(wrong, newsletter), saved(contact))

@@ -6,7 +6,22 @@ from ..server.changes import delete_issue as delete
 from ..server.choices import PRIORITIES, issue_name
 from ..state import Row, World
 from ..worlds.tracker import WORDS, world
-from .template import Acts, AppRegistry, Plan, answer, as_user, button, choose, fill, link, log_in, search_for, tick
+from .template import (
+    Act,
+    Acts,
+    AppRegistry,
+    Plan,
+    answer,
+    as_user,
+    button,
+    change,
+    choose,
+    fill,
+    link,
+    log_in,
+    search_for,
+    tick,
+)
 
 registry = AppRegistry("tracker", world)
 
@@ -19,6 +34,11 @@ def open_issue(issue: Row) -> Acts:
 def unrequested_close(issue: Row) -> Acts:
     """Make a change that no goal requests: close an open issue."""
     return (*open_issue(issue), button("Close issue"))
+
+
+def edited(issue: Row, *changes: Act) -> Acts:
+    """Make changes in the form of an issue."""
+    return (*open_issue(issue), link("Edit issue"), *changes, button("Save issue"))
 
 
 def untouched(world: World, *others: Row) -> Row:
@@ -129,20 +149,18 @@ def new_issue(draws: SeededDraws, world: World) -> Plan:
 
     def reported(person: Row, more: Acts = ()) -> Acts:
         return (
-            *(*log_in(user), link("Projects"), link(project["name"]), link("New issue"), fill("Title", title)),
+            *(link("Projects"), link(project["name"]), link("New issue"), fill("Title", title)),
             *(fill("Description", description), choose("Assignee", person["name"]), choose("Priority", priority)),
             *(choose("Milestone", milestone["title"]), tick(label["name"]), *more, button("Save issue")),
         )
 
     second = next(name for name in WORDS["labels"] if name != label["name"])
-    return Plan(
+    goal = (
         f"{as_user(user)} and create an issue in the project {project['name']} with the title '{title}', the "
         f"description '{description}', the assignee {person['name']}, the priority {priority}, the milestone "
-        f"{milestone['title']} and the label {label['name']}.",
-        reported(person),
-        (reported(wrong), reported(person, (tick(second),)), reported(person)[:-1]),
-        expected,
+        f"{milestone['title']} and the label {label['name']}."
     )
+    return change(goal, user, expected, reported(person), reported(wrong), reported(person, (tick(second),)))
 
 
 @registry.template("edit")
@@ -154,23 +172,15 @@ def triage(draws: SeededDraws, world: World) -> Plan:
     if issue["assignee_id"] == person["id"]:
         raise NoInstance
 
-    def edited(issue: Row, *changes: Acts) -> Acts:
-        done = tuple(act for acts in changes for act in acts)
-        return (*log_in(user), *open_issue(issue), link("Edit issue"), *done, button("Save issue"))
-
-    who, how = (choose("Assignee", person["name"]),), (choose("Priority", priority),)
-    right = edited(issue, who, how)
-    return Plan(
-        f"{as_user(user)}. Assign the issue '{issue['title']}' to {person['name']} and set its priority to {priority}.",
-        right,
-        (
-            edited(other, who, how),
-            edited(issue, who),
-            right[:-1],
-            (*right, *unrequested_close(untouched(world, issue))),
-        ),
-        world.expected_state().edit("issues", {"id": issue["id"]}, assignee_id=person["id"], priority=priority),
+    who, how = choose("Assignee", person["name"]), choose("Priority", priority)
+    goal = (
+        f"{as_user(user)}. Assign the issue '{issue['title']}' to {person['name']} and set its priority to {priority}."
     )
+    expected = world.expected_state()
+    expected.edit("issues", {"id": issue["id"]}, assignee_id=person["id"], priority=priority)
+    right = edited(issue, who, how)
+    wrong = edited(other, who, how), edited(issue, who), (*right, *unrequested_close(untouched(world, issue)))
+    return change(goal, user, expected, right, *wrong)
 
 
 @registry.template("edit")
@@ -183,18 +193,13 @@ def relabel(draws: SeededDraws, world: World) -> Plan:
     new, wrong = draws.sample([row for row in world.tables["labels"] if row["id"] not in has], 2)
     expected = world.expected_state().remove("issue_labels", issue_id=issue["id"], label_id=old["id"])
     expected.link("issue_labels", issue_id=issue["id"], label_id=new["id"])
-    begin = (*log_in(user), *open_issue(issue), link("Edit issue"))
-    return Plan(
+    goal = (
         f"{as_user(user)}. Remove the label {old['name']} from the issue '{issue['title']}' and add the label "
-        f"{new['name']}.",
-        (*begin, tick(old["name"]), tick(new["name"]), button("Save issue")),
-        (
-            (*begin, tick(old["name"]), tick(wrong["name"]), button("Save issue")),
-            (*begin, tick(new["name"]), button("Save issue")),
-            (*begin, tick(old["name"]), tick(new["name"])),
-        ),
-        expected,
+        f"{new['name']}."
     )
+    removed, added, another = (tick(label["name"]) for label in (old, new, wrong))
+    right, others = edited(issue, removed, added), (edited(issue, removed, another), edited(issue, added))
+    return change(goal, user, expected, right, *others)
 
 
 @registry.template("delete")
@@ -206,15 +211,8 @@ def delete_issue(draws: SeededDraws, world: World) -> Plan:
     delete(expected, issue["id"])
 
     def deleted(issue: Row) -> Acts:
-        return (*log_in(user), *open_issue(issue), link("Delete issue"), button("Delete issue"))
+        return (*open_issue(issue), link("Delete issue"), button("Delete issue"))
 
-    return Plan(
-        f"{as_user(user)} and delete the issue '{issue['title']}'.",
-        deleted(issue),
-        (deleted(other), deleted(issue)[:-1], (*log_in(user), *open_issue(issue), button(_toggle(issue)))),
-        expected,
-    )
-
-
-def _toggle(issue: Row) -> str:
-    return "Close issue" if issue["state"] == "open" else "Reopen issue"
+    goal = f"{as_user(user)} and delete the issue '{issue['title']}'."
+    toggled = (*open_issue(issue), button("Close issue" if issue["state"] == "open" else "Reopen issue"))
+    return change(goal, user, expected, deleted(issue), deleted(other), toggled)

@@ -4,8 +4,8 @@ from ....draws import NoInstance, SeededDraws
 from ..server.choices import DIGESTS, count_of
 from ..state import Row, World
 from ..worlds.tracker import WORDS
-from .template import Act, Acts, Plan, as_user, button, choose, fill, link, log_in, radio, tick
-from .tracker import open_issue, registry, unrequested_close, untouched
+from .template import Act, Acts, Plan, as_user, button, change, choose, fill, link, log_in, radio, tick
+from .tracker import edited, open_issue, registry, unrequested_close, untouched
 
 
 def _date(draws: SeededDraws) -> str:
@@ -22,14 +22,10 @@ def comment_and_close(draws: SeededDraws, world: World) -> Plan:
 
     def done(issue: Row, text: str) -> Acts:
         form = (fill("Comment", text), button("Add comment"), button("Close issue"))
-        return (*log_in(user), *open_issue(issue), *form)
+        return (*open_issue(issue), *form)
 
-    return Plan(
-        f"{as_user(user)}. Add the comment '{text}' to the issue '{issue['title']}', then close it.",
-        done(issue, text),
-        (done(other, text), done(issue, wrong), done(issue, text)[:-1]),
-        expected,
-    )
+    goal = f"{as_user(user)}. Add the comment '{text}' to the issue '{issue['title']}', then close it."
+    return change(goal, user, expected, done(issue, text), done(other, text), done(issue, wrong))
 
 
 @registry.template("delete")
@@ -47,20 +43,10 @@ def delete_comment(draws: SeededDraws, world: World) -> Plan:
         number = world.find("comments", issue_id=issue["id"]).index(comment) + 1
         return (*open_issue(issue), link(f"Delete comment {number}"), button("Delete comment"))
 
-    return Plan(
-        f"{as_user(user)} and delete your comment on the issue '{issue['title']}'.",
-        (*log_in(user), *deleted(comment)),
-        (
-            (*log_in(user), *deleted(other)),
-            (*log_in(user), *deleted(comment)[:-1]),
-            (*log_in(user), *deleted(comment), *unrequested_close(untouched(world))),
-        ),
-        world.expected_state().remove("comments", id=comment["id"]),
-    )
-
-
-def _close(count: int) -> Act:
-    return button(f"Close {count_of(count, 'issue')}")
+    goal = f"{as_user(user)} and delete your comment on the issue '{issue['title']}'."
+    expected = world.expected_state().remove("comments", id=comment["id"])
+    more = (*deleted(comment), *unrequested_close(untouched(world)))
+    return change(goal, user, expected, deleted(comment), deleted(other), more)
 
 
 @registry.template("search")
@@ -75,26 +61,24 @@ def close_all(draws: SeededDraws, world: World) -> Plan:
     expected = world.expected_state()
     for issue in issues:
         expected.edit("issues", {"id": issue["id"]}, state="closed")
-    begin = (
-        *(*log_in(user), link("Issues"), choose("Project", project["name"]), choose("State", "open")),
-        *(choose("Label", label["name"]), button("Search")),
-    )
+    filters = (choose("Project", project["name"]), choose("State", "open"), choose("Label", label["name"]))
 
-    def selected(issues: list[Row]) -> Acts:
-        return (*(tick(f"Select #{issue['id']}") for issue in issues), button("Continue"))
+    def closed(issues: list[Row]) -> Acts:
+        selected = (*(tick(f"Select #{issue['id']}") for issue in issues), button("Continue"))
+        return (
+            link("Issues"),
+            *filters,
+            button("Search"),
+            *selected,
+            button(f"Close {count_of(len(issues), 'issue')}"),
+        )
 
-    last = (_close(len(issues)),)
-    return Plan(
+    goal = (
         f"{as_user(user)} and close every open issue in the project {project['name']} that has the label "
-        f"{label['name']}.",
-        (*begin, *selected(issues), *last),
-        (
-            (*begin, *selected(issues[1:]), _close(len(issues) - 1)),
-            (*begin, *selected(issues)),
-            (*begin, *selected(issues), *last, *unrequested_close(untouched(world, *issues))),
-        ),
-        expected,
+        f"{label['name']}."
     )
+    more = (*closed(issues), *unrequested_close(untouched(world, *issues)))
+    return change(goal, user, expected, closed(issues), closed(issues[1:]), more)
 
 
 @registry.template("compound")
@@ -106,14 +90,12 @@ def mark_duplicate(draws: SeededDraws, world: World) -> Plan:
 
     def marked(issue: Row, original: Row) -> Acts:
         form = (link("Mark as duplicate"), fill("Number of the original issue", original["id"]))
-        return (*log_in(user), *open_issue(original), *open_issue(issue), *form, button("Mark as duplicate"))
+        return (*open_issue(original), *open_issue(issue), *form, button("Mark as duplicate"))
 
-    return Plan(
-        f"{as_user(user)}. Mark the issue '{issue['title']}' as a duplicate of the issue '{original['title']}'.",
-        marked(issue, original),
-        (marked(original, issue), marked(issue, other), marked(issue, original)[:-1]),
-        world.expected_state().edit("issues", {"id": issue["id"]}, duplicate_of=original["id"], state="closed"),
-    )
+    goal = f"{as_user(user)}. Mark the issue '{issue['title']}' as a duplicate of the issue '{original['title']}'."
+    expected = world.expected_state()
+    expected.edit("issues", {"id": issue["id"]}, duplicate_of=original["id"], state="closed")
+    return change(goal, user, expected, marked(issue, original), marked(original, issue), marked(issue, other))
 
 
 @registry.template("compound")
@@ -132,7 +114,7 @@ def plan_milestone(draws: SeededDraws, world: World) -> Plan:
     )
 
     def put(issue: Row) -> Acts:
-        return (*open_issue(issue), link("Edit issue"), choose("Milestone", title), button("Save issue"))
+        return edited(issue, choose("Milestone", title))
 
     return Plan(
         f"{as_user(user)}. In the project {project['name']}, create the milestone '{title}' with the due date {due}, "
@@ -152,17 +134,16 @@ def postpone(draws: SeededDraws, world: World) -> Plan:
     def changed(milestone: Row) -> Acts:
         project = world.row("projects", id=milestone["project_id"])
         opened = (link("Projects"), link(project["name"]), link(milestone["title"]), link("Edit milestone"))
-        return (*log_in(user), *opened, fill("Due date (YYYY-MM-DD)", due), button("Save milestone"))
+        return (*opened, fill("Due date (YYYY-MM-DD)", due), button("Save milestone"))
 
     project = world.row("projects", id=milestone["project_id"])
-    right = changed(milestone)
-    return Plan(
+    goal = (
         f"{as_user(user)}. Change the due date of the milestone {milestone['title']} in the project {project['name']} "
-        f"to {due}.",
-        right,
-        (changed(other), right[:-1], (*right, button("Close milestone"))),
-        world.expected_state().edit("milestones", {"id": milestone["id"]}, due=due),
+        f"to {due}."
     )
+    expected = world.expected_state().edit("milestones", {"id": milestone["id"]}, due=due)
+    right = changed(milestone)
+    return change(goal, user, expected, right, changed(other), (*right, button("Close milestone")))
 
 
 @registry.template("wizard")
@@ -175,22 +156,19 @@ def move_issue(draws: SeededDraws, world: World) -> Plan:
 
     def moved(issue: Row, milestone: Row) -> Acts:
         return (
-            *(*log_in(user), *open_issue(issue), link("Move to another project"), radio(project["name"])),
+            *(*open_issue(issue), link("Move to another project"), radio(project["name"])),
             button("Continue to milestone"),
             *(choose("Milestone in the new project", milestone["title"]), button("Continue to confirmation")),
             button("Move issue"),
         )
 
-    right = moved(issue, milestone)
-    return Plan(
+    goal = (
         f"{as_user(user)}. Move the issue '{issue['title']}' to the project {project['name']}, with the milestone "
-        f"{milestone['title']}.",
-        right,
-        (moved(other, milestone), moved(issue, wrong), right[:-1]),
-        world.expected_state().edit(
-            "issues", {"id": issue["id"]}, project_id=project["id"], milestone_id=milestone["id"]
-        ),
+        f"{milestone['title']}."
     )
+    expected = world.expected_state()
+    expected.edit("issues", {"id": issue["id"]}, project_id=project["id"], milestone_id=milestone["id"])
+    return change(goal, user, expected, moved(issue, milestone), moved(other, milestone), moved(issue, wrong))
 
 
 @registry.template("edit")
@@ -202,16 +180,14 @@ def settings(draws: SeededDraws, world: World) -> Plan:
     )
     digest, wrong = draws.sample([each for each in DIGESTS if each != user["digest"]], 2)
     wanted = 1 - user["mentions"]
-    begin = (*log_in(user), link("Settings"), fill("Name", name))
-    mentions, save = tick("Notify me when I am mentioned"), button("Save settings")
-    return Plan(
+
+    def saved(digest: str, *more: Act) -> Acts:
+        return (link("Settings"), fill("Name", name), radio(DIGESTS[digest]), *more, button("Save settings"))
+
+    goal = (
         f"{as_user(user)}. In the settings, change the name to {name}, set the e-mail digest to '{DIGESTS[digest]}', "
-        f"and turn mention notifications {'on' if wanted else 'off'}.",
-        (*begin, radio(DIGESTS[digest]), mentions, save),
-        (
-            (*begin, radio(DIGESTS[wrong]), mentions, save),
-            (*begin, radio(DIGESTS[digest]), save),
-            (*begin, radio(DIGESTS[digest]), mentions),
-        ),
-        world.expected_state().edit("users", {"id": user["id"]}, name=name, digest=digest, mentions=wanted),
+        f"and turn mention notifications {'on' if wanted else 'off'}."
     )
+    expected = world.expected_state().edit("users", {"id": user["id"]}, name=name, digest=digest, mentions=wanted)
+    mentions = tick("Notify me when I am mentioned")
+    return change(goal, user, expected, saved(digest, mentions), saved(wrong, mentions), saved(digest))

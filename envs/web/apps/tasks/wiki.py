@@ -6,7 +6,21 @@ from ....draws import NoInstance, SeededDraws
 from ..server.changes import publish, revise
 from ..state import Row, World
 from ..worlds.wiki import WORDS, world
-from .template import Acts, AppRegistry, Plan, answer, as_user, button, choose, fill, link, log_in, search_for, tick
+from .template import (
+    Acts,
+    AppRegistry,
+    Plan,
+    answer,
+    as_user,
+    button,
+    change,
+    choose,
+    fill,
+    link,
+    log_in,
+    search_for,
+    tick,
+)
 
 registry = AppRegistry("wiki", world)
 QUESTIONS = {
@@ -34,11 +48,7 @@ def text_of(world: World, article: Row) -> str:
 
 
 def extract(pattern: str, text: str) -> str:
-    """Return the first group of a pattern in a text.
-
-    Raises:
-        NoInstance: the pattern does not occur.
-    """
+    """Return the first group of a pattern in a text. Raises NoInstance: the pattern does not occur."""
     found = re.search(pattern, text)
     if found is None:
         raise NoInstance
@@ -130,19 +140,17 @@ def new_article(draws: SeededDraws, world: World) -> Plan:
 
     def written(category: Row, text: str) -> Acts:
         return (
-            *(*log_in(user), link("Open Wiki"), link("New article"), fill("Title", title)),
+            *(link("Open Wiki"), link("New article"), fill("Title", title)),
             *(choose("Category", category["name"]), button("Continue to text"), fill("Text", text)),
             *(button("Continue to preview"), button("Publish")),
         )
 
-    right = written(category, text)
-    return Plan(
+    goal = (
         f"{as_user(user)} and publish a new article with the title '{title}' in the category {category['name']}, with "
-        f"the text '{text}'",
-        right,
-        (written(other, text), written(category, text.replace("has", "had")), right[:-1]),
-        expected,
+        f"the text '{text}'"
     )
+    wrong = written(other, text), written(category, text.replace("has", "had"))
+    return change(goal, user, expected, written(category, text), *wrong)
 
 
 @registry.template("edit")
@@ -167,24 +175,18 @@ def correct(draws: SeededDraws, world: World) -> Plan:
     def edited(number: str, summary: str) -> Acts:
         typed = fill("Text", before.replace(f"{old} {what}", f"{number} {what}"))
         done = (link(f"Edit section {section}"), typed, fill("Summary of the change", summary), button("Save"))
-        return (*log_in(user), *open_article(article), *done)
+        return (*open_article(article), *done)
 
     expected = world.expected_state()
     corrected = text.replace(f"{old} {what}", f"{new} {what}")
     revise(expected, world.today, user["id"], article["id"], summary, corrected)
-    right = edited(new, summary)
-    return Plan(
+    goal = (
         f"{as_user(user)}. In the article {article['title']}, section {section}, correct the number of {what} from "
-        f"{old} to {new}. Use the summary '{summary}'.",
-        right,
-        (
-            edited(str(int(new) + 1), summary),
-            edited(new, "Typo"),
-            right[:-1],
-            (*right, *unrequested_watch(world, user)),
-        ),
-        expected,
+        f"{old} to {new}. Use the summary '{summary}'."
     )
+    right, more = edited(new, summary), unrequested_watch(world, user)
+    wrong = edited(str(int(new) + 1), summary), edited(new, "Typo"), (*right, *more)
+    return change(goal, user, expected, right, *wrong)
 
 
 @registry.template("edit")
@@ -199,14 +201,11 @@ def revert(draws: SeededDraws, world: World) -> Plan:
 
     def reverted(place: int) -> Acts:
         form = (link("History"), link(f"Revert to revision {place + 1}"), button("Revert article"))
-        return (*log_in(user), *open_article(article), *form)
+        return (*open_article(article), *form)
 
-    return Plan(
-        f"{as_user(user)} and revert the article {article['title']} to its revision from {rows[place]['date']}.",
-        reverted(place),
-        (reverted(wrong), reverted(place)[:-1], (*reverted(place), *unrequested_watch(world, user))),
-        expected,
-    )
+    goal = f"{as_user(user)} and revert the article {article['title']} to its revision from {rows[place]['date']}."
+    right, more = reverted(place), unrequested_watch(world, user)
+    return change(goal, user, expected, right, reverted(wrong), (*right, *more))
 
 
 @registry.template("edit")
@@ -216,20 +215,12 @@ def rename(draws: SeededDraws, world: World) -> Plan:
     title = f"{article['title']} ({draws.choice(('northern', 'southern', 'eastern', 'western', 'old', 'new'))} part)"
 
     def renamed(article: Row, title: str) -> Acts:
-        return (
-            *log_in(user),
-            *open_article(article),
-            link("Rename"),
-            fill("New title", title),
-            button("Rename article"),
-        )
+        return (*open_article(article), link("Rename"), fill("New title", title), button("Rename article"))
 
-    return Plan(
-        f"{as_user(user)} and rename the article {article['title']} to '{title}'.",
-        renamed(article, title),
-        (renamed(other, title), renamed(article, title.title()), renamed(article, title)[:-1]),
-        world.expected_state().edit("articles", {"id": article["id"]}, title=title),
-    )
+    goal = f"{as_user(user)} and rename the article {article['title']} to '{title}'."
+    expected = world.expected_state().edit("articles", {"id": article["id"]}, title=title)
+    wrong = renamed(other, title), renamed(article, title.title())
+    return change(goal, user, expected, renamed(article, title), *wrong)
 
 
 @registry.template("compound")
@@ -248,17 +239,12 @@ def recategorize(draws: SeededDraws, world: World) -> Plan:
         ticks = (link("Change categories"), tick(old["name"]), tick(new["name"]), button("Save categories"))
         return (*open_article(article), *ticks)
 
-    return Plan(
+    goal = (
         f"{as_user(user)}. Remove the articles {first['title']} and {second['title']} from the category {old['name']} "
-        f"and add them to the category {new['name']}.",
-        (*log_in(user), *moved(first), *moved(second)),
-        (
-            (*log_in(user), *moved(first)),
-            (*log_in(user), *moved(first), *moved(second)[:-1]),
-            (*log_in(user), *moved(first), *moved(second), *unrequested_watch(world, user)),
-        ),
-        expected,
+        f"and add them to the category {new['name']}."
     )
+    right = (*moved(first), *moved(second))
+    return change(goal, user, expected, right, moved(first), (*right, *unrequested_watch(world, user)))
 
 
 @registry.template("create")
@@ -270,11 +256,7 @@ def remark(draws: SeededDraws, world: World) -> Plan:
     expected.add("talk", article_id=article["id"], user_id=user["id"], date=world.today, text=text)
 
     def added(article: Row, text: str) -> Acts:
-        return (*log_in(user), *open_article(article), link("Talk"), fill("Your remark", text), button("Add remark"))
+        return (*open_article(article), link("Talk"), fill("Your remark", text), button("Add remark"))
 
-    return Plan(
-        f"{as_user(user)} and add the remark '{text}' to the talk page of the article {article['title']}.",
-        added(article, text),
-        (added(other, text), added(article, wrong), added(article, text)[:-1]),
-        expected,
-    )
+    goal = f"{as_user(user)} and add the remark '{text}' to the talk page of the article {article['title']}."
+    return change(goal, user, expected, added(article, text), added(other, text), added(article, wrong))

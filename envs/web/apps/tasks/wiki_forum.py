@@ -5,7 +5,7 @@ from ..server.changes import start_thread
 from ..server.choices import NOTIFICATIONS, REPORT_REASONS
 from ..state import Row, World
 from ..worlds.wiki import WORDS
-from .template import Acts, Plan, answer, as_user, button, choose, fill, link, log_in, radio, tick
+from .template import Act, Acts, Plan, answer, as_user, button, change, choose, fill, link, log_in, radio, tick
 from .wiki import registry, unrequested_watch
 
 NEXT = link("Next page")
@@ -66,15 +66,13 @@ def new_thread(draws: SeededDraws, world: World) -> Plan:
 
     def begun(board: Row, title: str) -> Acts:
         form = (link("New thread"), fill("Title", title), fill("Text", text), button("Post thread"))
-        return (*log_in(user), link("Forum"), link(board["name"]), *form)
+        return (link("Forum"), link(board["name"]), *form)
 
-    return Plan(
+    goal = (
         f"{as_user(user)} and start a thread on the board {board['name']} with the title '{title}' and the text "
-        f"'{text}'",
-        begun(board, title),
-        (begun(other, title), begun(board, title + "?"), begun(board, title)[:-1]),
-        expected,
+        f"'{text}'"
     )
+    return change(goal, user, expected, begun(board, title), begun(other, title), begun(board, title + "?"))
 
 
 @registry.template("create")
@@ -86,15 +84,13 @@ def reply(draws: SeededDraws, world: World) -> Plan:
     expected.add("posts", thread_id=thread["id"], user_id=user["id"], date=world.today, text=text)
 
     def replied(thread: Row, text: str) -> Acts:
-        return (*log_in(user), *open_thread(world, thread), fill("Reply", text), button("Post reply"))
+        return (*open_thread(world, thread), fill("Reply", text), button("Post reply"))
 
-    right = replied(thread, text)
-    return Plan(
-        f"{as_user(user)} and reply '{text}' in the thread '{thread['title']}' on the board {board_of(world, thread)}.",
-        right,
-        (replied(other, text), replied(thread, wrong), right[:-1], (*right, fill("Reply", text), button("Post reply"))),
-        expected,
+    goal = (
+        f"{as_user(user)} and reply '{text}' in the thread '{thread['title']}' on the board {board_of(world, thread)}."
     )
+    right = replied(thread, text)
+    return change(goal, user, expected, right, replied(other, text), replied(thread, wrong), (*right, *right[-2:]))
 
 
 @registry.template("compound")
@@ -126,15 +122,14 @@ def move_thread(draws: SeededDraws, world: World) -> Plan:
     board, wrong = draws.sample(boards, 2)
 
     def moved(thread: Row, board: Row) -> Acts:
-        return (*log_in(user), *open_thread(world, thread), choose("Board", board["name"]), button("Move thread"))
+        return (*open_thread(world, thread), choose("Board", board["name"]), button("Move thread"))
 
-    return Plan(
+    goal = (
         f"{as_user(user)} and move the thread '{thread['title']}' from the board {board_of(world, thread)} to "
-        f"the board {board['name']}.",
-        moved(thread, board),
-        (moved(other, board), moved(thread, wrong), moved(thread, board)[:-1]),
-        world.expected_state().edit("threads", {"id": thread["id"]}, board_id=board["id"]),
+        f"the board {board['name']}."
     )
+    expected = world.expected_state().edit("threads", {"id": thread["id"]}, board_id=board["id"])
+    return change(goal, user, expected, moved(thread, board), moved(other, board), moved(thread, wrong))
 
 
 @registry.template("wizard")
@@ -149,16 +144,14 @@ def report(draws: SeededDraws, world: World) -> Plan:
 
     def reported(post: Row, reason: str) -> Acts:
         form = (radio(reason), fill("Note for the moderators", note), button("Continue to confirmation"))
-        return (*log_in(user), *open_post(world, post, "Report"), *form, button("Submit report"))
+        return (*open_post(world, post, "Report"), *form, button("Submit report"))
 
     place = world.find("posts", thread_id=thread["id"]).index(post) + 1
-    return Plan(
+    goal = (
         f"{as_user(user)} and report post {place} of the thread '{thread['title']}' on the board "
-        f"{board_of(world, thread)}, with the reason '{reason}' and the note '{note}'.",
-        reported(post, reason),
-        (reported(other, reason), reported(post, wrong), reported(post, reason)[:-1]),
-        expected,
+        f"{board_of(world, thread)}, with the reason '{reason}' and the note '{note}'."
     )
+    return change(goal, user, expected, reported(post, reason), reported(other, reason), reported(post, wrong))
 
 
 @registry.template("delete")
@@ -172,15 +165,15 @@ def delete_post(draws: SeededDraws, world: World) -> Plan:
     other = draws.choice([row for row in world.find("posts", user_id=user["id"]) if row is not post])
 
     def deleted(post: Row) -> Acts:
-        return (*log_in(user), *open_post(world, post, "Delete"), button("Delete post"))
+        return (*open_post(world, post, "Delete"), button("Delete post"))
 
-    return Plan(
+    goal = (
         f"{as_user(user)} and delete your post in the thread '{thread['title']}' on the board "
-        f"{board_of(world, thread)}.",
-        deleted(post),
-        (deleted(other), deleted(post)[:-1], (*deleted(post), *unrequested_watch(world, user))),
-        world.expected_state().remove("posts", id=post["id"]),
+        f"{board_of(world, thread)}."
     )
+    expected = world.expected_state().remove("posts", id=post["id"])
+    more = (*deleted(post), *unrequested_watch(world, user))
+    return change(goal, user, expected, deleted(post), deleted(other), more)
 
 
 @registry.template("create")
@@ -197,15 +190,14 @@ def message(draws: SeededDraws, world: World) -> Plan:
 
     def sent(receiver: Row) -> Acts:
         form = (fill("To (user name)", receiver["login"]), fill("Subject", subject), fill("Message", text))
-        return (*log_in(user), link("Messages"), link("New message"), *form, button("Send message"))
+        return (link("Messages"), link("New message"), *form, button("Send message"))
 
-    return Plan(
+    goal = (
         f"{as_user(user)} and send {receiver['name']} (user name {receiver['login']}) a private message with the "
-        f"subject '{subject}' and the text '{text}'",
-        sent(receiver),
-        (sent(other), sent(receiver)[:-1], (*sent(receiver), *unrequested_watch(world, user))),
-        expected,
+        f"subject '{subject}' and the text '{text}'"
     )
+    more = (*sent(receiver), *unrequested_watch(world, user))
+    return change(goal, user, expected, sent(receiver), sent(other), more)
 
 
 @registry.template("delete")
@@ -219,16 +211,9 @@ def delete_message(draws: SeededDraws, world: World) -> Plan:
         opened = link(f"{row['subject']} (message {row['id']})")
         return link("Messages"), opened, link("Delete message"), button("Delete message")
 
-    return Plan(
-        f"{as_user(user)} and delete the private message '{row['subject']}' that {sender['name']} sent you.",
-        (*log_in(user), *deleted(row)),
-        (
-            (*log_in(user), *deleted(other)),
-            (*log_in(user), *deleted(row)[:-1]),
-            (*log_in(user), *deleted(row), *deleted(other)),
-        ),
-        world.expected_state().remove("messages", id=row["id"]),
-    )
+    goal = f"{as_user(user)} and delete the private message '{row['subject']}' that {sender['name']} sent you."
+    expected = world.expected_state().remove("messages", id=row["id"])
+    return change(goal, user, expected, deleted(row), deleted(other), (*deleted(row), *deleted(other)))
 
 
 @registry.template("edit")
@@ -239,16 +224,15 @@ def profile(draws: SeededDraws, world: World) -> Plan:
     about = f"I have collected {hobby} since {draws.integer(1990, 2030)}."
     notify, wrong = draws.sample([each for each in NOTIFICATIONS if each != user["notify"]], 2)
     shown = 1 - user["show_email"]
-    begin = (*log_in(user), link("Profile"), fill("About me", about))
-    email, save = tick("Show my e-mail address"), button("Save profile")
-    return Plan(
+
+    def saved(notify: str, *more: Act) -> Acts:
+        chosen = choose("Notify me about", NOTIFICATIONS[notify])
+        return (link("Profile"), fill("About me", about), *more, chosen, button("Save profile"))
+
+    goal = (
         f"{as_user(user)}. In the profile, set 'About me' to '{about}', {'show' if shown else 'hide'} the e-mail "
-        f"address, and set 'Notify me about' to '{NOTIFICATIONS[notify]}'.",
-        (*begin, email, choose("Notify me about", NOTIFICATIONS[notify]), save),
-        (
-            (*begin, email, choose("Notify me about", NOTIFICATIONS[wrong]), save),
-            (*begin, choose("Notify me about", NOTIFICATIONS[notify]), save),
-            (*begin, email, choose("Notify me about", NOTIFICATIONS[notify])),
-        ),
-        world.expected_state().edit("users", {"id": user["id"]}, about=about, show_email=shown, notify=notify),
+        f"address, and set 'Notify me about' to '{NOTIFICATIONS[notify]}'."
     )
+    expected = world.expected_state().edit("users", {"id": user["id"]}, about=about, show_email=shown, notify=notify)
+    email = tick("Show my e-mail address")
+    return change(goal, user, expected, saved(notify, email), saved(wrong, email), saved(notify))
