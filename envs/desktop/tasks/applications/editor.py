@@ -25,9 +25,16 @@ def drawn_note(draws: SeededDraws, count: int = 5) -> tuple[str, list[str], dict
     return f"{stem}.txt", lines, {f"{stem}.txt": document(lines), f"{other}.txt": document(note(draws, 3))}
 
 
-def edited(name: str, files: dict[str, bytes], lines: list[str]) -> Expected:
-    """Return the expected state after one document got other lines."""
-    return Expected({**files, name: Text("\n".join(lines))})
+def edit(goal: str, name: str, files: dict[str, bytes], lines: list[str], change: Acts, *wrong: Acts) -> Plan:
+    """Return a plan that changes the lines of the open document and saves it. ``wrong`` are other changes."""
+    return Plan(
+        goal,
+        (f"mousepad {name}",),
+        files,
+        Expected({**files, name: Text("\n".join(lines))}),
+        (*change, SAVE),
+        (change, *((*other, SAVE) for other in wrong)),
+    )
 
 
 def at_line(index: int) -> Acts:
@@ -44,14 +51,9 @@ def append_line(draws: SeededDraws) -> Plan:
     name, (added, *lines), files = drawn_note(draws, 6)
     files[name] = document(lines)
     at_end, line = press("ctrl+End"), write(f"{added}\n")
-    return Plan(
-        f'The editor shows {name}. Add the line "{added}" at the end of the document and save it.',
-        (f"mousepad {name}",),
-        files,
-        edited(name, files, [*lines, added]),
-        (*at_end, line, SAVE),
-        ((*at_end, line), (*press("ctrl+Home"), line, SAVE), (*at_end, line, line, SAVE)),
-    )
+    goal = f'The editor shows {name}. Add the line "{added}" at the end of the document and save it.'
+    wrong = (*press("ctrl+Home"), line), (*at_end, line, line)
+    return edit(goal, name, files, [*lines, added], (*at_end, line), *wrong)
 
 
 @registry.template()
@@ -60,14 +62,11 @@ def insert_line(draws: SeededDraws) -> Plan:
     name, (added, *lines), files = drawn_note(draws, 6)
     files[name] = document(lines)
     place, line = draws.integer(1, len(lines) - 2), write(f"{added}\n")
-    return Plan(
-        f'In the open document, insert the line "{added}" directly above the line "{lines[place]}". Save the document.',
-        (f"mousepad {name}",),
-        files,
-        edited(name, files, [*lines[:place], added, *lines[place:]]),
-        (*at_line(place), line, SAVE),
-        ((*at_line(place), line), (*at_line(place + 1), line, SAVE), (*at_line(place), line, line, SAVE)),
+    goal = (
+        f'In the open document, insert the line "{added}" directly above the line "{lines[place]}". Save the document.'
     )
+    wrong = (*at_line(place + 1), line), (*at_line(place), line, line)
+    return edit(goal, name, files, [*lines[:place], added, *lines[place:]], (*at_line(place), line), *wrong)
 
 
 @registry.template()
@@ -75,18 +74,10 @@ def delete_line(draws: SeededDraws) -> Plan:
     """Delete a line."""
     name, lines, files = drawn_note(draws)
     place, other = draws.sample(range(len(lines)), 2)
-    return Plan(
-        f'Delete the line "{lines[place]}" from {name}, which is open, and save the file.',
-        (f"mousepad {name}",),
-        files,
-        edited(name, files, [line for line in lines if line != lines[place]]),
-        (*at_line(place), *CUT_LINE, SAVE),
-        (
-            (*at_line(place), *CUT_LINE),
-            (*at_line(other), *CUT_LINE, SAVE),
-            (*at_line(place), *CUT_LINE, *press("ctrl+Home"), *CUT_LINE, SAVE),
-        ),
-    )
+    left, cut = [line for line in lines if line != lines[place]], (*at_line(place), *CUT_LINE)
+    goal = f'Delete the line "{lines[place]}" from {name}, which is open, and save the file.'
+    wrong = (*at_line(other), *CUT_LINE), (*cut, *press("ctrl+Home"), *CUT_LINE)
+    return edit(goal, name, files, left, cut, *wrong)
 
 
 @registry.template()
@@ -98,14 +89,10 @@ def move_line_up(draws: SeededDraws) -> Plan:
     def moved(index: int) -> Acts:
         return (*at_line(index), *CUT_LINE, *press("ctrl+Home"), *press("ctrl+v"))
 
-    return Plan(
-        f'Move the line "{lines[place]}" to the top of {name}, above all other lines, and save the document.',
-        (f"mousepad {name}",),
-        files,
-        edited(name, files, [lines[place], *(line for line in lines if line != lines[place])]),
-        (*moved(place), SAVE),
-        (moved(place), (*moved(other), SAVE), (*at_line(place), *CUT_LINE, SAVE)),
-    )
+    left = [line for line in lines if line != lines[place]]
+    goal = f'Move the line "{lines[place]}" to the top of {name}, above all other lines, and save the document.'
+    wrong = moved(other), (*at_line(place), *CUT_LINE)
+    return edit(goal, name, files, [lines[place], *left], moved(place), *wrong)
 
 
 @registry.template()
@@ -118,14 +105,9 @@ def replace_word(draws: SeededDraws) -> Plan:
     opened = (*press("ctrl+r"), write(old), *press("Tab"), write(new))
     everywhere = (*opened, click("checkbox", "Replace all in:"), click("button", "Replace All"), *press("Escape"))
     once = (*opened, click("button", "Find"), click("button", "Replace"), *press("Escape"))
-    return Plan(
-        f"Replace the word {old} by {new} everywhere in the open document, then save it.",
-        (f"mousepad {name}",),
-        files,
-        edited(name, files, [line.replace(old, new) for line in lines]),
-        (*everywhere, SAVE),
-        (everywhere, (*once, SAVE), (*everywhere, *press("ctrl+End"), write(new), SAVE)),
-    )
+    goal = f"Replace the word {old} by {new} everywhere in the open document, then save it."
+    wrong = once, (*everywhere, *press("ctrl+End"), write(new))
+    return edit(goal, name, files, [line.replace(old, new) for line in lines], everywhere, *wrong)
 
 
 @registry.template()
@@ -176,14 +158,10 @@ def capital_title(draws: SeededDraws) -> Plan:
     place = draws.integer(1, len(lines) - 1)
     first = (*at_line(0), *press("shift+End"), write(lines[0].upper()))
     other = (*at_line(place), *press("shift+End"), write(lines[place].upper()))
-    return Plan(
-        f"Change the first line of {name} to capital letters and leave the other lines as they are. Save the document.",
-        (f"mousepad {name}",),
-        files,
-        edited(name, files, [lines[0].upper(), *lines[1:]]),
-        (*first, SAVE),
-        (first, (*other, SAVE), (*first, *other, SAVE)),
+    goal = (
+        f"Change the first line of {name} to capital letters and leave the other lines as they are. Save the document."
     )
+    return edit(goal, name, files, [lines[0].upper(), *lines[1:]], first, other, (*first, *other))
 
 
 @registry.template()

@@ -28,9 +28,16 @@ def set_cell(reference: str, value: Value) -> Acts:
     return (*go_to(reference), write(f"{value}\n"))
 
 
-def plan(goal: str, name: str, rows: Rows, sheet: Sheet, oracle: Acts, near_misses: tuple[Acts, ...]) -> Plan:
-    """Return a plan on one workbook that must hold ``sheet`` at the end."""
-    return Plan(goal, (f"gnumeric {name}",), {name: write_workbook(rows)}, Expected({name: sheet}), oracle, near_misses)
+def edit(goal: str, name: str, rows: Rows, sheet: Sheet, change: Acts, *wrong: Acts) -> Plan:
+    """Return a plan that changes the open workbook to ``sheet`` and saves it. ``wrong`` are other changes."""
+    return Plan(
+        goal,
+        (f"gnumeric {name}",),
+        {name: write_workbook(rows)},
+        Expected({name: sheet}),
+        (*change, SAVE),
+        (change, *((*other, SAVE) for other in wrong)),
+    )
 
 
 def with_cell(rows: Rows, row: int, place: int, value: Value) -> Rows:
@@ -46,19 +53,10 @@ def set_price(draws: SeededDraws) -> Plan:
     place, other = draws.sample(range(1, len(rows)), 2)
     price = draws.choice([number for number in range(100, 200) if number != rows[place][1]])
     cell, wrong = f"B{place + 1}", f"B{other + 1}"
-    return plan(
-        f"In the open table, change the price of {rows[place][0]} to {price}. Save the workbook.",
-        name,
-        rows,
-        Sheet(with_cell(rows, place, 1, price)),
-        (*set_cell(cell, price), SAVE),
-        (
-            set_cell(cell, price),
-            (*set_cell(wrong, price), SAVE),
-            (*set_cell(f"C{place + 1}", price), SAVE),
-            (*set_cell(cell, price), *set_cell(wrong, price), SAVE),
-        ),
-    )
+    goal = f"In the open table, change the price of {rows[place][0]} to {price}. Save the workbook."
+    right, elsewhere, count = set_cell(cell, price), set_cell(wrong, price), set_cell(f"C{place + 1}", price)
+    changed = Sheet(with_cell(rows, place, 1, price))
+    return edit(goal, name, rows, changed, right, elsewhere, count, (*right, *elsewhere))
 
 
 def _aggregate(draws: SeededDraws, function: str, wanted: str) -> Plan:
@@ -69,18 +67,14 @@ def _aggregate(draws: SeededDraws, function: str, wanted: str) -> Plan:
     result = sum(numbers) if function == "sum" else max(numbers)
     cell, formula = f"{letter}{last + 1}", f"={function}({letter}2:{letter}{last})"
     below = tuple(result if place == index else "" for place in range(3))
-    return plan(
+    right = set_cell(cell, formula)
+    return edit(
         f'Compute {wanted} of the column "{HEADER[index]}" with a formula in cell {cell}, and save the workbook.',
         name,
         rows,
         Sheet((*rows, below), frozenset({cell})),
-        (*set_cell(cell, formula), SAVE),
-        (
-            set_cell(cell, formula),
-            (*set_cell(cell, result), SAVE),
-            (*set_cell(f"{letter}{last + 2}", formula), SAVE),
-            (*set_cell(cell, formula), *set_cell("A1", "Things"), SAVE),
-        ),
+        right,
+        *(set_cell(cell, result), set_cell(f"{letter}{last + 2}", formula), (*right, *set_cell("A1", "Things"))),
     )
 
 
@@ -107,18 +101,15 @@ def add_row(draws: SeededDraws) -> Plan:
     def added_at(row: int, *values: Value) -> Acts:
         return (*go_to(f"A{row}"), write("\t".join(map(str, values)) + "\n"))
 
-    return plan(
+    return edit(
         f"Add a row below the table: item {item}, price {price}, count {count}. Save the workbook.",
         name,
         tuple(rows_before),
         Sheet(rows),
-        (*added_at(line, item, price, count), SAVE),
-        (
-            added_at(line, item, price, count),
-            (*added_at(line, item, count, price), SAVE),
-            (*added_at(line + 1, item, price, count), SAVE),
-            (*added_at(line, item, price), SAVE),
-        ),
+        added_at(line, item, price, count),
+        added_at(line, item, count, price),
+        added_at(line + 1, item, price, count),
+        added_at(line, item, price),
     )
 
 
@@ -131,17 +122,14 @@ def clear_row(draws: SeededDraws) -> Plan:
     def deleted(row: int) -> Acts:
         return (*go_to(f"A{row + 1}"), *menu("Edit", "Delete", "Rows"))
 
-    return plan(
+    return edit(
         f"Delete the row of {rows[place][0]} from the table, so that no empty row remains, and save the workbook.",
         name,
         rows,
         Sheet(tuple(row for index, row in enumerate(rows) if index != place)),
-        (*deleted(place), SAVE),
-        (
-            deleted(place),
-            (*deleted(other), SAVE),
-            (*go_to(f"A{place + 1}"), *press("shift+Right", 2), *press("Delete"), SAVE),
-        ),
+        deleted(place),
+        deleted(other),
+        (*go_to(f"A{place + 1}"), *press("shift+Right", 2), *press("Delete")),
     )
 
 
@@ -159,15 +147,12 @@ def sort_table(draws: SeededDraws) -> Plan:
         button = click("button", f"Sort {'Descending' if reverse else 'Ascending'}")
         return (*go_to(corner), *press("ctrl+shift+End"), button)
 
-    return plan(
+    goal = (
         f"Sort the rows of the table by item from {'Z to A' if down else 'A to Z'}. The header stays on top, and each "
-        "item keeps its price and count. Save the workbook.",
-        name,
-        rows,
-        Sheet((HEADER, *right)),
-        (*ordered("A2", down), SAVE),
-        (ordered("A2", down), (*ordered("A2", not down), SAVE), (*ordered("A3", down), SAVE)),
+        "item keeps its price and count. Save the workbook."
     )
+    wrong = ordered("A2", not down), ordered("A3", down)
+    return edit(goal, name, rows, Sheet((HEADER, *right)), ordered("A2", down), *wrong)
 
 
 @registry.template()
