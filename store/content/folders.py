@@ -107,7 +107,7 @@ class LocalFolder:
         elif name in self._synced:
             return
         for folder in (path.parent, path.parent.parent, self.root):
-            _sync_folder(folder)
+            sync(folder)
         if len(self._synced) >= _SYNCED_MAX:
             self._synced.clear()
         self._synced.add(name)
@@ -130,7 +130,7 @@ class LocalFolder:
 
     def write_top(self, name: str, data: bytes) -> None:
         _write_aside(self.root / name, data)
-        _sync_folder(self.root)
+        sync(self.root)
 
     def watch(self) -> None:
         self._place = Place.of(self.root)
@@ -300,8 +300,9 @@ def _renew(path: Path, size: int) -> bool:
         return False
 
 
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
+def sync(path: Path) -> None:
+    """Write a file, or the names of a folder, to the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:

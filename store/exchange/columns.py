@@ -33,11 +33,7 @@ class Codec:
 
 
 def arrow() -> Any:
-    """Return the module ``pyarrow``.
-
-    Raises:
-        MissingPackage: it is not installed.
-    """
+    """Return the module ``pyarrow``. Raises MissingPackage: it is not installed."""
     try:
         import pyarrow
         import pyarrow.parquet

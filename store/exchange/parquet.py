@@ -92,11 +92,7 @@ def to_row(episode: Episode) -> dict[str, Any]:
 
 
 def from_row(row: Mapping[str, Any]) -> Episode:
-    """Return the episode that ``to_row`` received.
-
-    Raises:
-        ValueError: a value is not in its vocabulary.
-    """
+    """Return the episode that ``to_row`` received. Raises ValueError: a value is not in its vocabulary."""
     values = {name: codec.decode(row[name]) for name, codec in _columns().items()}
     trajectory = Trajectory(**{name: values[name] for name in record_columns(Trajectory)})
     group = Group(

@@ -4,3 +4,8 @@
 deleted. Nothing here runs on the path of a write; every change is a transaction of at most some hundred rows, so that
 a run goes on meanwhile, and a process that dies at any point loses nothing.
 """
+
+from collections.abc import Callable
+
+Progress = Callable[[str, int, int], None]
+"""Receives the name of a stage, how many of its units are done, and how many there are (0: unknown)."""

@@ -1,17 +1,14 @@
 """A copy of an SQLite store before its schema changes."""
 
-import os
 import sqlite3
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 from .. import migrate
+from ..content.folders import sync
 from ..database import revisions, sqlite_file
 from ..errors import StoreFull
-
-Progress = Callable[[str, int, int], None]
-"""Receives the name of a stage, how many of its units are done, and how many there are (0: unknown)."""
+from . import Progress
 
 _PAGES = 4096
 """Pages per step of a copy."""
@@ -50,9 +47,9 @@ def back_up(path: Path, revision: str, progress: Progress) -> Path:
             source.backup(
                 copy, pages=_PAGES, progress=lambda _, left, total: progress("backup", total - left, total), sleep=0.05
             )
-        _sync(aside)
+        sync(aside)
         aside.rename(target)
-        _sync(target.parent)
+        sync(target.parent)
     except sqlite3.OperationalError as error:
         aside.unlink(missing_ok=True)
         if getattr(error, "sqlite_errorname", "") not in ("SQLITE_FULL", "SQLITE_IOERR_WRITE"):
@@ -72,11 +69,3 @@ def _free_name(path: Path, revision: str) -> Path:
         number += 1
         name = first.with_name(f"{first.name}-{number}")
     return name
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -1,6 +1,6 @@
 """One garbage collection: apply a retention policy, and delete the content that nothing refers to any more."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -9,6 +9,7 @@ from sqlalchemy import select
 from ..database import Database
 from ..schema import step, trajectory
 from ..schema.types import utc_now
+from . import Progress
 from .garbage import Swept, sweep, sweep_rows
 from .policy import RetentionPolicy
 from .prune import Floor, Removed, candidates, delete_turns, floors, prune
@@ -17,9 +18,6 @@ from .sizes import StoreSize, measure, vacuum
 
 HIGH, LOW = 0.9, 0.75
 """Shares of ``max_size``: the size from which a collection prunes, and the bytes in use that it leaves."""
-
-Progress = Callable[[str, int, int], None]
-"""Receives the name of a stage, how many of its units are done, and how many there are (0: unknown)."""
 
 _CHUNK = 200
 

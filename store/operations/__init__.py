@@ -1,7 +1,11 @@
 """Every write of the store: functions that run inside one transaction.
 
-All are safe to repeat: the caller makes the ids, and a call that was already carried out changes nothing. To add a
-write, add a function under ``@operation`` or ``@bulk_operation`` here, and a method to ``RunStore`` if a run uses it.
+All are safe to repeat: the caller makes the ids, and a call that was already carried out changes nothing. A write of a
+driver carries its ``epoch`` and raises Fenced if another driver has taken over the run. Every write raises NotFound if
+the store lacks a row that it names.
+
+To add a write, add a function under ``@operation`` or ``@bulk_operation`` here, and a method to ``RunStore`` if a run
+uses it.
 """
 
 from .acknowledge import BatchItem, acknowledge

@@ -67,8 +67,6 @@ def acknowledge(
         LeaseLost: ``owner`` does not hold one of ``groups``; nothing was consumed.
         StoreConflict: ``parent`` is not the newest surviving version, ``update`` was made from another batch or made
             other weights, or a fresh trajectory was consumed before.
-        Fenced: another driver has taken over the run.
-        NotFound: the run, a group or a trajectory is not in the store.
     """
     run_no = lock_run(tx, run, epoch).no
     head = {"run_no": run_no, "update_no": update, "epoch": epoch or 0, "metrics": dict(metrics)}

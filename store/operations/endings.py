@@ -82,7 +82,6 @@ def finish_trajectory(tx: Transaction, ends: Sequence[Ending]) -> None:
     """End trajectories and count their steps, sampled tokens and versions. The same ending again changes nothing.
 
     Raises:
-        NotFound: a trajectory is not in the store.
         Fenced: another writer began the trajectory.
         StoreConflict: it ended with another status before, or the store lacks a part of it.
     """
@@ -247,9 +246,6 @@ def cancel_trajectories(
     Args:
         tallies: those of trajectories that were read before (``queries.running_tallies``): the turns of the others are
             read in this transaction.
-
-    Raises:
-        Fenced: another driver has taken over the run.
     """
     row = tx.conn.execute(
         select(rollout_group.c.no, rollout_group.c.run_no).where(rollout_group.c.id == group)

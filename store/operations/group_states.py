@@ -54,11 +54,7 @@ _LOCKED = select(rollout_group).order_by(rollout_group.c.no).with_for_update(key
 
 
 def states_of(conn: Connection, groups: Iterable[str], *, run: str) -> dict[str, GroupState]:
-    """Return the state of each group of a run.
-
-    Raises:
-        NotFound: the run has no such group in the store.
-    """
+    """Return the state of each group of a run. Raises NotFound: the run has no such group in the store."""
     statement = select(rollout_group).where(rollout_group.c.run_no == no_of(run_table, run))
     return {name: GroupState(row["state"]) for name, row in _rows(conn, statement, groups, f"of run {run} ").items()}
 

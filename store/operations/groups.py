@@ -34,12 +34,7 @@ class Opening:
 
 @bulk_operation(Opening)
 def open_group(tx: Transaction, opens: Sequence[Opening]) -> None:
-    """Store open groups and their tasks; an existing one stays as it is.
-
-    Raises:
-        Fenced: another driver has taken over the run.
-        NotFound: the run is not in the store.
-    """
+    """Store open groups and their tasks; an existing one stays as it is."""
     runs = numbers_of(tx.conn, run_table, [one.group.run for one in opens])
     for run, epoch in dict.fromkeys((one.group.run, one.epoch) for one in opens):
         fence(tx, runs[run], epoch)
@@ -109,8 +104,6 @@ def grow_group(tx: Transaction, *, group: str, size: int, epoch: int | None = No
     Raises:
         ValueError: the group is larger.
         StoreConflict: the group is closed.
-        Fenced: another driver has taken over the run.
-        NotFound: the group is not in the store.
     """
     stored = locked_group(tx, group, epoch)
     if stored.size == size:
@@ -131,8 +124,6 @@ def close_group(tx: Transaction, *, group: str, state: GroupState, reason: str =
     Raises:
         ValueError: ``state`` is none of these.
         StoreConflict: the group was closed with another state.
-        Fenced: another driver has taken over the run.
-        NotFound: the group is not in the store.
     """
     if state not in CLOSED:
         raise ValueError(f"a group closes as scoring, ready, filtered or failed, not {state}")

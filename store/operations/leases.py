@@ -5,9 +5,9 @@ leases nothing twice.
 """
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 
-from sqlalchemy import Row, bindparam, cast, insert, null, select, union_all
+from sqlalchemy import bindparam, cast, insert, null, select, union_all
 
 from ...records import GroupState, Purpose
 from ..content.digests import UNSEALED, change, count_rows
@@ -61,10 +61,6 @@ def lease_groups(
     Those are the groups that ``owner`` holds, then the oldest ready ones; none, if that makes fewer than ``count``.
 
     Overdue leases of other owners return to ``ready`` first; those of ``owner`` are extended.
-
-    Raises:
-        Fenced: another driver has taken over the run.
-        NotFound: the run is not in the store.
     """
     run_no = lock_run(tx, run, epoch).no
     queue = tx.conn.execute(_QUEUE, {"run_no": run_no, "count": count}).all()
@@ -105,8 +101,6 @@ def expire_groups(
     Raises:
         LeaseLost: another owner leases one of ``groups``; nothing was expired.
         StoreConflict: one is neither ready nor leased.
-        Fenced: another driver has taken over the run.
-        NotFound: the store has no such run, or the run no such group.
     """
     run_no = lock_run(tx, run, epoch).no
     leased = {name for name, state in states_of(tx.conn, groups, run=run).items() if state is GroupState.LEASED}
@@ -132,15 +126,5 @@ def _return_to_queue(tx: Transaction, groups: Sequence[str], outcome: str) -> No
 
 def groups_held_by(tx: Transaction, run_no: int, owner: str) -> list[str]:
     """Return the ids of the groups that ``owner`` leases, oldest lease first."""
-    return [one.id for one in _leased(tx, run_no) if one.owner == owner]
-
-
-def _leased(tx: Transaction, run_no: int) -> Sequence[Row[str, str, datetime]]:
-    """Return id, owner and end of every leased group of a run, oldest lease first."""
-    which = (
-        select(rollout_group.c.id, lease.c.owner, lease.c.expires_at)
-        .join(lease, lease.c.group_no == rollout_group.c.no)
-        .where(lease.c.run_no == run_no, lease.c.ended_at.is_(None))
-        .order_by(lease.c.no)
-    )
-    return tx.conn.execute(which).all()
+    leased = tx.conn.execute(_LEASED.order_by("place"), {"run_no": run_no})
+    return [one.id for one in leased if one.owner == owner]

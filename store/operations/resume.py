@@ -40,8 +40,6 @@ def rewind(
         tallies: as for ``cancel_trajectories``.
 
     Raises:
-        NotFound: the run or the version is not in the store.
-        Fenced: another driver has taken over the run.
         StoreConflict: ``version`` is itself abandoned.
     """
     run_no = lock_run(tx, run, epoch).no

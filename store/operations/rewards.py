@@ -17,7 +17,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from ...records import GroupState
 from ..content.digests import UNSEALED, change, count_rows, digest_of
 from ..errors import NotFound, StoreConflict
-from ..schema import OWN, among, no_of, reward, reward_set, trajectory
+from ..schema import OWN, among, reward, reward_set, trajectory
 from ..schema import run as run_table
 from .group_states import transition
 from .groups import locked_group
@@ -58,8 +58,6 @@ def score_group(
     Raises:
         ValueError: ``state`` is not ready, filtered or failed.
         StoreConflict: the group was scored under another number, or is not in state ``scoring``.
-        Fenced: another driver has taken over the run.
-        NotFound: the group or a trajectory is not in the store.
     """
     if state not in SCORED:
         raise ValueError(f"a scored group is ready, filtered or failed, not {state}")
@@ -86,12 +84,9 @@ def create_reward_set(tx: Transaction, *, run: str, name: str, component: str, o
         options: JSON values; the options of the component that change the rewards.
 
     Raises:
-        NotFound: the run is not in the store.
         StoreConflict: the set has the rewards of another component, or of other options.
     """
-    run_no = tx.conn.execute(select(no_of(run_table, run))).scalar_one_or_none()
-    if run_no is None:
-        raise NotFound(f"no run {run} in the store")
+    run_no = numbers_of(tx.conn, run_table, [run])[run]
     row = {"run_no": run_no, "name": name, "component": component, "options": dict(options), "created_at": tx.now}
     added = _insert(tx, reward_set).on_conflict_do_nothing(index_elements=["run_no", "name"])
     named = (reward_set.c.run_no == run_no) & (reward_set.c.name == name)
@@ -110,11 +105,7 @@ def create_reward_set(tx: Transaction, *, run: str, name: str, component: str, o
 
 @operation
 def add_rewards(tx: Transaction, *, reward_set: int, rewards: Sequence[Rewards]) -> None:
-    """Store rewards in a reward set. A trajectory that has rewards in the set keeps them.
-
-    Raises:
-        NotFound: a trajectory is not in the store.
-    """
+    """Store rewards in a reward set. A trajectory that has rewards in the set keeps them."""
     if not rewards:
         return
     nos = numbers_of(tx.conn, trajectory, [one.trajectory for one in rewards])

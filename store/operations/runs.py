@@ -9,11 +9,11 @@ from ...records import GroupState
 from ..content.blob_root import count_runs
 from ..content.digests import UNSEALED, change, count_rows, sealed
 from ..errors import Fenced, NotFound, StoreConflict
-from ..schema import insert_once, metric, no_of, policy_version, rollout_group
+from ..schema import insert_once, metric, policy_version, rollout_group
 from ..schema import run as run_table
 from ..schema.types import uuid7
 from .group_states import RUN_ENDED, transition
-from .transaction import Transaction, operation
+from .transaction import Transaction, numbers_of, operation
 
 END_STATUSES = ("finished", "failed", "stopped")
 
@@ -56,7 +56,7 @@ def create_run(
         "uid": uuid7(),
         "kind": kind,
         "status": "running",
-        "parent_no": None if parent is None else _number(tx, parent),
+        "parent_no": None if parent is None else numbers_of(tx.conn, run_table, [parent])[parent],
         "parent_version": parent_version,
         "code_version": code_version,
         "git_revision": git_revision,
@@ -112,8 +112,6 @@ def finish_run(tx: Transaction, *, run: str, status: str, error: str = "", epoch
     Raises:
         ValueError: ``status`` is none of these.
         StoreConflict: the run has already ended as ``finished``, and ``status`` is another one.
-        Fenced: another driver has taken over the run.
-        NotFound: the run is not in the store.
     """
     if status not in END_STATUSES:
         raise ValueError(f"a run ends as one of {', '.join(END_STATUSES)}, not {status!r}")
@@ -137,21 +135,13 @@ def request_stop(tx: Transaction, *, run: str) -> None:
 
 @operation
 def add_version(
-    tx: Transaction,
-    *,
-    run: str,
-    update: int,
-    parent: int | None,
-    weights_hash: str = "",
-    epoch: int | None = None,
+    tx: Transaction, *, run: str, update: int, parent: int | None, weights_hash: str = "", epoch: int | None = None
 ) -> int:
     """Record new weights and return their id, which counts up and is never reused. The same call again returns the same
     id.
 
     Raises:
         StoreConflict: the surviving history has another version at ``update``, or ``parent`` is not its newest one.
-        Fenced: another driver has taken over the run.
-        NotFound: the run is not in the store.
     """
     run_no = lock_run(tx, run, epoch).no
     stored = surviving_version(tx, run_no, update)
@@ -187,20 +177,9 @@ def set_checkpoint(tx: Transaction, *, run: str, version: int, path: str, epoch:
 
 @operation
 def add_metrics(
-    tx: Transaction,
-    *,
-    run: str,
-    update: int,
-    metrics: Mapping[str, Any],
-    kind: str = "train",
-    epoch: int | None = None,
+    tx: Transaction, *, run: str, update: int, metrics: Mapping[str, Any], kind: str = "train", epoch: int | None = None
 ) -> None:
-    """Store ``metrics`` of one update under ``kind``; the same kind and update again replaces them.
-
-    Raises:
-        Fenced: another driver has taken over the run.
-        NotFound: the run is not in the store.
-    """
+    """Store ``metrics`` of one update under ``kind``; the same kind and update again replaces them."""
     run_no = lock_run(tx, run, epoch).no
     key = (metric.c.run_no == run_no) & (metric.c.kind == kind) & (metric.c.update_no == update) & ~metric.c.abandoned
     values = {"data": dict(metrics), "created_at": tx.now}
@@ -249,13 +228,6 @@ def _check_epoch(run: str, stored: int, epoch: int | None) -> None:
             f"run {run} is now driven by another process (driver {stored}; this one is driver {epoch}), so nothing was "
             "written: end this process"
         )
-
-
-def _number(tx: Transaction, run: str) -> int:
-    no = tx.conn.execute(select(no_of(run_table, run))).scalar_one_or_none()
-    if no is None:
-        raise NotFound(f"no run {run} in the store")
-    return int(no)
 
 
 def surviving_version(tx: Transaction, run_no: int, at: int) -> Row[Any] | None:

@@ -10,11 +10,11 @@ from sqlalchemy.exc import IntegrityError
 from ...records import GroupState, Status, Trajectory
 from ..content.digests import BEGUN, RUNNING_HEAD, head_digest, stored_circumstances
 from ..errors import Fenced, NotFound, StoreConflict
-from ..schema import Lookup, no_of, rollout_group, task
+from ..schema import Lookup, rollout_group, task
 from ..schema import trajectory as trajectory_table
 from ..schema.types import flag_text, time_text, uuid7_digits
 from .bulk_insert import RowInsert
-from .transaction import Transaction, bulk_operation
+from .transaction import Transaction, bulk_operation, numbers_of
 
 _GROUPS = Lookup(
     select(
@@ -51,7 +51,6 @@ def start_trajectory(tx: Transaction, starts: Sequence[Start]) -> None:
     """Store the heads of running trajectories; one of the same writer stays as it is.
 
     Raises:
-        NotFound: its group, or the trajectory that it is a branch of, is not stored.
         Fenced: another writer began the trajectory.
         StoreConflict: the group is closed, or another trajectory has this member and attempt.
     """
@@ -94,11 +93,8 @@ def _new_row(tx: Transaction, start: Start, group: Any, now: str, circumstances:
         raise NotFound(f"no group {trajectory.group} in the store; call `open_group` first")
     if group.state != GroupState.OPEN.value:
         raise StoreConflict(f"group {trajectory.group} is {group.state}, so no trajectory can be added")
-    parent = None
-    if trajectory.branched_from is not None:
-        parent = tx.conn.execute(select(no_of(trajectory_table, trajectory.branched_from))).scalar_one_or_none()
-        if parent is None:
-            raise NotFound(f"no trajectory {trajectory.branched_from} in the store")
+    of = trajectory.branched_from
+    parent = None if of is None else numbers_of(tx.conn, trajectory_table, [of])[of]
     values = (
         uuid7_digits() if trajectory.uid is None else trajectory.uid.hex,
         trajectory.id,

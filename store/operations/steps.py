@@ -67,7 +67,6 @@ def append(tx: Transaction, appends: Sequence[Append]) -> None:
     """Add rows of steps and messages to running trajectories.
 
     Raises:
-        NotFound: a trajectory is not in the store.
         Fenced: another writer began the trajectory.
         StoreConflict: it has ended, and the store lacks one of these turns.
     """

@@ -188,11 +188,7 @@ TRAJECTORIES = Listing(
     trajectory,
     select(
         *columns_of(
-            TrajectoryRow,
-            trajectory,
-            run_id=run_table.c.id,
-            group_id=rollout_group.c.id,
-            branched_from=_parent.c.id,
+            TrajectoryRow, trajectory, run_id=run_table.c.id, group_id=rollout_group.c.id, branched_from=_parent.c.id
         )
     )
     .join(run_table, run_table.c.no == trajectory.c.run_no)

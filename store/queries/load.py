@@ -90,12 +90,7 @@ _OF_TRAJECTORY = (
 _OF_TASK = ("env_id", "env_version", "seed", "split", "options")
 """The fields of records that are columns of their names."""
 _GROUPS = (
-    select(
-        rollout_group,
-        run.c.id.label("run_id"),
-        task.c.id.label("task_id"),
-        *(task.c[name] for name in _OF_TASK),
-    )
+    select(rollout_group, run.c.id.label("run_id"), task.c.id.label("task_id"), *(task.c[name] for name in _OF_TASK))
     .join(run, run.c.no == rollout_group.c.run_no)
     .join(task, task.c.no == rollout_group.c.task_no)
 )

@@ -154,9 +154,7 @@ def _trained(conn: Connection, runs: Sequence[str]) -> dict[str, tuple[int, Mapp
         .scalar_subquery()
     )
     of_update = and_(
-        train_batch.c.run_no == run_table.c.no,
-        train_batch.c.update_no == newest,
-        train_batch.c.abandoned == false(),
+        train_batch.c.run_no == run_table.c.no, train_batch.c.update_no == newest, train_batch.c.abandoned == false()
     )
     columns = (
         train_batch.c.update_no,

@@ -130,9 +130,7 @@ trajectory = Table(
     Index("ix_trajectory_whole", "run_no", "no", **where("pruned_at IS NULL")),
     Index("ix_trajectory_branched_from", "branched_from", **where("branched_from IS NOT NULL")),
     Index(
-        "ix_trajectory_final_observation_blob",
-        "final_observation_blob",
-        **where("final_observation_blob IS NOT NULL"),
+        "ix_trajectory_final_observation_blob", "final_observation_blob", **where("final_observation_blob IS NOT NULL")
     ),
 )
 

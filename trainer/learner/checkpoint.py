@@ -19,7 +19,6 @@ import asyncio
 import errno
 import hashlib
 import json
-import os
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -32,6 +31,7 @@ from safetensors.torch import load_file, save_file
 from ...agents.model_folder import tokenizer_files
 from ...errors import TurnwiseError
 from ...store import queries
+from ...store.content.folders import sync
 from ..context import RunContext
 from ..failpoints import failpoint
 from .backends.base import LearnerBackend
@@ -52,14 +52,6 @@ class CheckpointBroken(TurnwiseError):
 def _digest(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _fsync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def owner_uid(path: Path) -> str:
@@ -117,7 +109,7 @@ def save(
         failpoint("checkpoint_written")
         shutil.rmtree(final, ignore_errors=True)
         temporary.rename(final)
-        _fsync(folder)
+        sync(folder)
     except (OSError, SafetensorError) as error:
         shutil.rmtree(temporary, ignore_errors=True)
         full = getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT) or "No space left" in str(error)
@@ -156,7 +148,7 @@ def _write(
     (folder / MANIFEST).write_text(json.dumps(manifest, indent=1))
     folders = [path for path in folder.rglob("*") if path.is_dir()]
     for path in [*files, folder / MANIFEST, *folders, folder]:
-        _fsync(path)
+        sync(path)
 
 
 def verify(path: Path, run_uid: str) -> dict[str, Any]:

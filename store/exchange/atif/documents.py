@@ -47,11 +47,7 @@ class AtifFolder:
         self._system = system
 
     def add(self, episode: Episode) -> None:
-        """Write one document.
-
-        Raises:
-            ExchangeError: an image has an unknown format.
-        """
+        """Write one document. Raises ExchangeError: an image has an unknown format."""
         document = to_document(episode, self._system(episode.group), self._folder)
         values = document.model_dump(mode="json", exclude_none=True)
         (self._folder / f"{episode.uid}.json").write_text(json.dumps(values, allow_nan=False), encoding="utf-8")

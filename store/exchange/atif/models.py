@@ -13,15 +13,7 @@ from ..images import ImageType
 
 VERSION: Literal["ATIF-v1.8"] = "ATIF-v1.8"
 Version = Literal[
-    "ATIF-v1.0",
-    "ATIF-v1.1",
-    "ATIF-v1.2",
-    "ATIF-v1.3",
-    "ATIF-v1.4",
-    "ATIF-v1.5",
-    "ATIF-v1.6",
-    "ATIF-v1.7",
-    "ATIF-v1.8",
+    "ATIF-v1.0", "ATIF-v1.1", "ATIF-v1.2", "ATIF-v1.3", "ATIF-v1.4", "ATIF-v1.5", "ATIF-v1.6", "ATIF-v1.7", "ATIF-v1.8"
 ]
 AudioType = Literal[
     "audio/wav", "audio/mpeg", "audio/mp4", "audio/aac", "audio/ogg", "audio/flac", "audio/webm", "audio/aiff"

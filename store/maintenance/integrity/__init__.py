@@ -7,20 +7,14 @@ findings and add it to ``CHECKS``; a condition between columns is a ``Rule``.
 from collections.abc import Iterator
 
 from ...database import Database
+from .. import Progress
 from .contents import check_contents
 from .digests import check_batches, check_rewards, check_rows, check_trajectories
-from .finding import Finding, Progress
+from .finding import Finding
 from .references import check_counts, check_references
 from .rules import check_rules
 
-CHECKS = (
-    check_rows,
-    check_rewards,
-    check_batches,
-    check_counts,
-    check_references,
-    check_rules,
-)
+CHECKS = (check_rows, check_rewards, check_batches, check_counts, check_references, check_rules)
 
 __all__ = ["Finding", "check_store"]
 

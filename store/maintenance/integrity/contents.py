@@ -9,8 +9,9 @@ from ...content.blobs import IN_DATABASE, IN_FOLDER, check
 from ...database import Database
 from ...errors import BlobCorrupt, BlobMissing
 from ...schema import blob
+from .. import Progress
 from ..garbage import chunked
-from .finding import Finding, Progress, streamed
+from .finding import Finding, streamed
 
 _CHUNK = 50
 """Blobs whose content is in memory at once."""
@@ -24,11 +25,7 @@ def check_contents(database: Database, conn: Connection, progress: Progress, *, 
     """
     total = conn.execute(select(func.count()).select_from(blob)).scalar_one()
     columns = select(
-        blob.c.hash,
-        blob.c.size,
-        blob.c.encoding,
-        blob.c.location,
-        func.length(blob.c.data).label("stored"),
+        blob.c.hash, blob.c.size, blob.c.encoding, blob.c.location, func.length(blob.c.data).label("stored")
     ).order_by(blob.c.hash)
     for done, rows in enumerate(chunked(streamed(conn, columns), _CHUNK)):
         progress("content", done * _CHUNK, total)

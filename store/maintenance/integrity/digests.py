@@ -14,7 +14,8 @@ from ...errors import BlobMissing, StepCorrupt
 from ...operations.acknowledge import batch_digest
 from ...operations.rewards import reward_digest
 from ...schema import batch_group, batch_item, message_image, reward, step, train_batch, trajectory
-from .finding import Finding, Progress, name_of, streamed
+from .. import Progress
+from .finding import Finding, name_of, streamed
 
 _CHUNK = 100
 """Trajectories whose rows are in memory at once."""

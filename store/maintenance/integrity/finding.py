@@ -1,13 +1,10 @@
 """One inconsistency of a store."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Column, Connection, Row, Select, Table
-
-Progress = Callable[[str, int, int], None]
-"""Receives the name of a stage, how many of its units are done, and how many there are (0: unknown)."""
 
 _FETCH = 1000
 

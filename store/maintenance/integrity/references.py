@@ -26,8 +26,9 @@ from ...schema import (
     store_setting,
     trajectory,
 )
+from .. import Progress
 from ..garbage import REFERENCES
-from .finding import Finding, Progress, findings, key_columns
+from .finding import Finding, findings, key_columns
 
 
 class Reference(NamedTuple):

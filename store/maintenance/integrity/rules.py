@@ -31,8 +31,9 @@ from ...schema import (
     train_batch,
     trajectory,
 )
+from .. import Progress
 from ..garbage import REFERENCES
-from .finding import Finding, Progress, findings, key_columns
+from .finding import Finding, findings, key_columns
 
 
 class Rule(NamedTuple):
@@ -63,89 +64,74 @@ def _any(*conditions: ColumnElement[bool]) -> ColumnElement[bool]:
     return exists(select(1).where(*conditions))
 
 
-def _in(column: Column[Any], *states: GroupState) -> ColumnElement[bool]:
-    return column.in_([state.value for state in states])
+def _in(*states: GroupState) -> ColumnElement[bool]:
+    return _group.state.in_([state.value for state in states])
 
 
-_OWN = and_(reward.c.trajectory_no == trajectory.c.no, reward.c.set_no == OWN)
-_OF_GROUP = trajectory.c.group_no == rollout_group.c.no
+_group, _head, _made = rollout_group.c, trajectory.c, policy_version.c
+_OWN = and_(reward.c.trajectory_no == _head.no, reward.c.set_no == OWN)
+_OF_GROUP = _head.group_no == _group.no
+_IS_OPEN = _group.state == GroupState.OPEN.value
+_IS_RUNNING = _head.status == Status.RUNNING.value
+_OF_HEAD = step.c.trajectory_no == _head.no
 _HAS_OBSERVATION = or_(step.c.observation.is_not(None), step.c.observation_blob.is_not(None))
 _HAS_MESSAGES, _IS_SAID = (
     or_(table.c.messages.is_not(None), table.c.messages_blob.is_not(None)) for table in (step, partial_turn)
 )
-_version = policy_version.alias("version")
-_parent = policy_version.alias("parent")
+_version = policy_version.alias("version").c
+_parent = policy_version.alias("parent").c
+_IS_PARENT = and_(_parent.run_no == _made.run_no, _parent.id == _made.parent_id)
 
 
 def _version_of(table: Table) -> ColumnElement[bool]:
-    return and_(_version.c.run_no == table.c.run_no, _version.c.id == table.c.version_id)
+    return and_(_version.run_no == table.c.run_no, _version.id == table.c.version_id)
 
 
 _QUEUE = [
     Rule(
-        rollout_group.c.state,
+        _group.state,
         "a group is consumed if and only if a surviving batch consumed it",
         _either(
-            _in(rollout_group.c.state, GroupState.CONSUMED),
-            _any(batch_group.c.group_no == rollout_group.c.no, batch_group.c.fresh, ~batch_group.c.abandoned),
+            _in(GroupState.CONSUMED),
+            _any(batch_group.c.group_no == _group.no, batch_group.c.fresh, ~batch_group.c.abandoned),
         ),
     ),
     Rule(
-        rollout_group.c.state,
+        _group.state,
         "a group is leased if and only if a lease of it has not ended",
-        _either(
-            _in(rollout_group.c.state, GroupState.LEASED),
-            _any(lease.c.group_no == rollout_group.c.no, lease.c.ended_at.is_(None)),
-        ),
+        _either(_in(GroupState.LEASED), _any(lease.c.group_no == _group.no, lease.c.ended_at.is_(None))),
     ),
     Rule(
-        rollout_group.c.closed_at,
+        _group.closed_at,
         "a group has a closing time if and only if it is closed",
-        _either(_in(rollout_group.c.state, GroupState.OPEN), rollout_group.c.closed_at.is_(None)),
+        _either(_IS_OPEN, _group.closed_at.is_(None)),
     ),
     Rule(
-        rollout_group.c.n_trajectories,
+        _group.n_trajectories,
         "a group has a number of trajectories if and only if it is closed",
-        _either(_in(rollout_group.c.state, GroupState.OPEN), rollout_group.c.n_trajectories.is_(None)),
+        _either(_IS_OPEN, _group.n_trajectories.is_(None)),
     ),
+    Rule(_group.closed_at, "a group closes after it opens", _group.closed_at < _group.created_at),
+    Rule(_group.state, "a closed group has no running trajectory", and_(~_IS_OPEN, _any(_OF_GROUP, _IS_RUNNING))),
     Rule(
-        rollout_group.c.closed_at,
-        "a group closes after it opens",
-        rollout_group.c.closed_at < rollout_group.c.created_at,
-    ),
-    Rule(
-        rollout_group.c.state,
-        "a closed group has no running trajectory",
-        and_(
-            ~_in(rollout_group.c.state, GroupState.OPEN),
-            _any(_OF_GROUP, trajectory.c.status == Status.RUNNING.value),
-        ),
-    ),
-    Rule(
-        rollout_group.c.reason,
+        _group.reason,
         "only a filtered, failed or expired group has a reason",
-        and_(
-            ~_in(rollout_group.c.state, GroupState.FILTERED, GroupState.FAILED, GroupState.EXPIRED),
-            rollout_group.c.reason != "",
-        ),
+        and_(~_in(GroupState.FILTERED, GroupState.FAILED, GroupState.EXPIRED), _group.reason != ""),
     ),
     Rule(
-        rollout_group.c.abandoned,
+        _group.abandoned,
         "a group is abandoned if and only if one of its trajectories is",
-        _either(rollout_group.c.abandoned, _any(_OF_GROUP, trajectory.c.abandoned)),
+        _either(_group.abandoned, _any(_OF_GROUP, _head.abandoned)),
     ),
     Rule(
-        rollout_group.c.score_no,
+        _group.score_no,
         "a group whose trajectories have own rewards has a number of its scoring",
-        and_(
-            rollout_group.c.score_no.is_(None),
-            _any(_OF_GROUP, _OWN),
-        ),
+        and_(_group.score_no.is_(None), _any(_OF_GROUP, _OWN)),
     ),
     Rule(
-        rollout_group.c.n_rewards,
+        _group.n_rewards,
         "a group has own rewards of as many members as its scoring stored",
-        func.coalesce(rollout_group.c.n_rewards, 0)
+        func.coalesce(_group.n_rewards, 0)
         != select(func.count())
         .select_from(reward.join(trajectory, _OWN))
         .where(_OF_GROUP)
@@ -160,7 +146,7 @@ _QUEUE = [
     Rule(
         lease.c.run_no,
         "a lease is of a group of its run",
-        _any(rollout_group.c.no == lease.c.group_no, rollout_group.c.run_no != lease.c.run_no),
+        _any(_group.no == lease.c.group_no, _group.run_no != lease.c.run_no),
     ),
     Rule(
         lease.c.taken_at,
@@ -169,11 +155,7 @@ _QUEUE = [
     ),
 ]
 _HEADS = [
-    Rule(
-        task.c.id,
-        "a task is that of a group",
-        ~_any(rollout_group.c.task_no == task.c.no),
-    ),
+    Rule(task.c.id, "a task is that of a group", ~_any(_group.task_no == task.c.no)),
     Rule(
         run.c.ended_at,
         "a run has an end if and only if it is not running",
@@ -186,122 +168,87 @@ _HEADS = [
         _any(train_batch.c.run_no == run.c.no, train_batch.c.epoch > run.c.epoch),
     ),
     Rule(
-        trajectory.c.ended_at,
+        _head.ended_at,
         "a trajectory has an end if and only if it is not running",
-        _either(trajectory.c.status == Status.RUNNING.value, trajectory.c.ended_at.is_(None)),
+        _either(_IS_RUNNING, _head.ended_at.is_(None)),
     ),
     Rule(
-        trajectory.c.ended_by,
+        _head.ended_by,
         "a trajectory was ended by a part if and only if it has ended",
-        _either(trajectory.c.ended_at.is_(None), trajectory.c.ended_by == ""),
+        _either(_head.ended_at.is_(None), _head.ended_by == ""),
     ),
+    Rule(_head.run_no, "a trajectory is of the run of its group", _any(_OF_GROUP, _group.run_no != _head.run_no)),
+    Rule(_head.purpose, "a trajectory has the purpose of its group", _any(_OF_GROUP, _group.purpose != _head.purpose)),
     Rule(
-        trajectory.c.run_no,
-        "a trajectory is of the run of its group",
-        _any(rollout_group.c.no == trajectory.c.group_no, rollout_group.c.run_no != trajectory.c.run_no),
-    ),
-    Rule(
-        trajectory.c.purpose,
-        "a trajectory has the purpose of its group",
-        _any(rollout_group.c.no == trajectory.c.group_no, rollout_group.c.purpose != trajectory.c.purpose),
-    ),
-    Rule(
-        trajectory.c.env_id,
+        _head.env_id,
         "a trajectory has the environment of its group's task",
-        _any(
-            rollout_group.c.no == trajectory.c.group_no,
-            rollout_group.c.task_no == task.c.no,
-            task.c.env_id != trajectory.c.env_id,
-        ),
+        _any(_OF_GROUP, _group.task_no == task.c.no, task.c.env_id != _head.env_id),
     ),
     Rule(
-        trajectory.c.pruned_at,
+        _head.pruned_at,
         "a pruned trajectory has no tokens and no observations",
         and_(
-            trajectory.c.pruned_at.is_not(None),
+            _head.pruned_at.is_not(None),
             or_(
-                trajectory.c.final_observation.is_not(None),
-                _any(step.c.trajectory_no == trajectory.c.no, or_(_HAS_OBSERVATION, _HAS_MESSAGES)),
-                _any(partial_turn.c.trajectory_no == trajectory.c.no, _IS_SAID),
+                _head.final_observation.is_not(None),
+                _any(_OF_HEAD, or_(_HAS_OBSERVATION, _HAS_MESSAGES)),
+                _any(partial_turn.c.trajectory_no == _head.no, _IS_SAID),
             ),
         ),
     ),
     Rule(
-        trajectory.c.pruned_at,
+        _head.pruned_at,
         "a trajectory without its turns, tokens or observations is pruned",
         and_(
-            trajectory.c.pruned_at.is_(None),
+            _head.pruned_at.is_(None),
             or_(
-                _any(step.c.trajectory_no == trajectory.c.no, ~_HAS_OBSERVATION),
-                _any(partial_turn.c.trajectory_no == trajectory.c.no, ~_IS_SAID),
-                and_(trajectory.c.n_steps > 0, ~_any(step.c.trajectory_no == trajectory.c.no)),
+                _any(_OF_HEAD, ~_HAS_OBSERVATION),
+                _any(partial_turn.c.trajectory_no == _head.no, ~_IS_SAID),
+                and_(_head.n_steps > 0, ~_any(_OF_HEAD)),
             ),
         ),
     ),
     Rule(
-        trajectory.c.branched_at,
+        _head.branched_at,
         "a trajectory has a turn of branching if and only if it has a parent",
-        _either(trajectory.c.branched_from.is_(None), trajectory.c.branched_at.is_(None)),
+        _either(_head.branched_from.is_(None), _head.branched_at.is_(None)),
     ),
 ]
 _HISTORY = [
     Rule(
-        policy_version.c.parent_id,
+        _made.parent_id,
         "a version above update 0 has a parent, whose update is the one before",
-        and_(
-            policy_version.c.update_no > 0,
-            ~_any(
-                _parent.c.run_no == policy_version.c.run_no,
-                _parent.c.id == policy_version.c.parent_id,
-                _parent.c.update_no == policy_version.c.update_no - 1,
-            ),
-        ),
+        and_(_made.update_no > 0, ~_any(_IS_PARENT, _parent.update_no == _made.update_no - 1)),
     ),
+    Rule(_made.parent_id, "a version's parent has a lower id", _made.parent_id >= _made.id),
     Rule(
-        policy_version.c.parent_id,
-        "a version's parent has a lower id",
-        policy_version.c.parent_id >= policy_version.c.id,
-    ),
-    Rule(
-        policy_version.c.abandoned,
+        _made.abandoned,
         "a surviving version has a surviving parent",
-        and_(
-            ~policy_version.c.abandoned,
-            _any(
-                _parent.c.run_no == policy_version.c.run_no,
-                _parent.c.id == policy_version.c.parent_id,
-                _parent.c.abandoned,
-            ),
-        ),
+        and_(~_made.abandoned, _any(_IS_PARENT, _parent.abandoned)),
     ),
     Rule(
         train_batch.c.update_no,
         "a batch has the update number of the version that it made",
-        _any(_version_of(train_batch), _version.c.update_no != train_batch.c.update_no),
+        _any(_version_of(train_batch), _version.update_no != train_batch.c.update_no),
     ),
     Rule(
         train_batch.c.created_at,
         "a batch has the time of the version that it made",
-        _any(_version_of(train_batch), _version.c.created_at != train_batch.c.created_at),
+        _any(_version_of(train_batch), _version.created_at != train_batch.c.created_at),
     ),
     *(
         Rule(
             table.c.abandoned,
             "an update is abandoned if and only if the version that it made is",
-            _any(_version_of(table), _version.c.abandoned != table.c.abandoned),
+            _any(_version_of(table), _version.abandoned != table.c.abandoned),
         )
         for table in (train_batch, batch_group, batch_item)
     ),
     Rule(
-        trajectory.c.abandoned,
+        _head.abandoned,
         "a trajectory is abandoned if and only if its newest version is",
         _either(
-            trajectory.c.abandoned,
-            _any(
-                _version.c.run_no == trajectory.c.run_no,
-                _version.c.id == trajectory.c.max_version,
-                _version.c.abandoned,
-            ),
+            _head.abandoned, _any(_version.run_no == _head.run_no, _version.id == _head.max_version, _version.abandoned)
         ),
     ),
     Rule(
@@ -309,9 +256,7 @@ _HISTORY = [
         "a metric is abandoned only if a version of its update is",
         and_(
             metric.c.abandoned,
-            ~_any(
-                _version.c.run_no == metric.c.run_no, _version.c.update_no == metric.c.update_no, _version.c.abandoned
-            ),
+            ~_any(_version.run_no == metric.c.run_no, _version.update_no == metric.c.update_no, _version.abandoned),
         ),
     ),
 ]
@@ -330,11 +275,9 @@ _SETS = [
         reward.c.set_no,
         "a reward is of a trajectory of the run of its reward set",
         _any(
-            reward_set.c.no == reward.c.set_no,
-            trajectory.c.no == reward.c.trajectory_no,
-            trajectory.c.run_no != reward_set.c.run_no,
+            reward_set.c.no == reward.c.set_no, _head.no == reward.c.trajectory_no, _head.run_no != reward_set.c.run_no
         ),
-    ),
+    )
 ]
 
 
@@ -345,13 +288,13 @@ def _words(vocabulary: type[StrEnum]) -> list[str]:
 VOCABULARIES: dict[Column[Any], Collection[str]] = {
     run.c.kind: ("train", "eval", "import", "score", "replay"),
     run.c.status: ("running", "finished", "failed", "stopped"),
-    rollout_group.c.purpose: _words(Purpose),
-    rollout_group.c.state: _words(GroupState),
-    trajectory.c.status: _words(Status),
-    trajectory.c.purpose: _words(Purpose),
-    trajectory.c.ended_by: ["", *_words(EndedBy)],
-    trajectory.c.reached: ["", *_words(Limit)],
-    trajectory.c.source: _words(Source),
+    _group.purpose: _words(Purpose),
+    _group.state: _words(GroupState),
+    _head.status: _words(Status),
+    _head.purpose: _words(Purpose),
+    _head.ended_by: ["", *_words(EndedBy)],
+    _head.reached: ["", *_words(Limit)],
+    _head.source: _words(Source),
     step.c.cut_by: ["", *_words(Limit)],
     task.c.split: SPLITS,
     lease.c.outcome: ("", "consumed", "released", "expired", "overdue", "resumed"),
