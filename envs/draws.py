@@ -50,21 +50,13 @@ class SeededDraws:
         self._rng = random.Random(key)  # noqa: S311 - a game, not a secret
 
     def choice(self, options: Sequence[T]) -> T:
-        """Draw one option.
-
-        Raises:
-            NoInstance: there are no options.
-        """
+        """Draw one option. Raises NoInstance: there are no options."""
         if not options:
             raise NoInstance
         return options[int(self._rng.random() * len(options))]
 
     def sample(self, options: Sequence[T], count: int) -> tuple[T, ...]:
-        """Draw ``count`` different options, in random order.
-
-        Raises:
-            NoInstance: there are fewer.
-        """
+        """Draw ``count`` different options, in random order. Raises NoInstance: there are fewer."""
         if len(options) < count:
             raise NoInstance
         pool = list(options)

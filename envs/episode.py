@@ -58,11 +58,7 @@ class EpisodeEnv(TurnEnv, ABC, Generic[T]):
 
     @property
     def episode(self) -> T:
-        """Return the running episode.
-
-        Raises:
-            RuntimeError: before the first reset.
-        """
+        """Return the running episode. Raises RuntimeError: before the first reset."""
         if self._episode is None:
             raise RuntimeError(f"`{_name(self)}` has no episode before its first reset; call `reset` first")
         return self._episode

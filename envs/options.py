@@ -72,11 +72,7 @@ def _is_a(value: Any, annotation: Any) -> bool:
 
 
 def one_of(option: str, value: T, choices: Iterable[T], env: str = "") -> T:
-    """Return the value of an option that has choices.
-
-    Raises:
-        ValueError: it is none of them.
-    """
+    """Return the value of an option that has choices. Raises ValueError: it is none of them."""
     known = tuple(choices)
     if value not in known:
         raise ValueError(f"unknown `{option}` {value!r}{_of(env)}; choose from {', '.join(map(str, known))}")
@@ -84,11 +80,7 @@ def one_of(option: str, value: T, choices: Iterable[T], env: str = "") -> T:
 
 
 def not_negative(option: str, value: int, env: str = "") -> int:
-    """Return the value of an option that is a count.
-
-    Raises:
-        ValueError: it is negative.
-    """
+    """Return the value of an option that is a count. Raises ValueError: it is negative."""
     if value < 0:
         raise ValueError(f"`{option}`{_of(env)} is {value}; choose 0 or more")
     return value

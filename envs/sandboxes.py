@@ -45,11 +45,7 @@ T = TypeVar("T")
 
 
 def any_sandboxed(env_ids: Iterable[str]) -> bool:
-    """Return whether any of these environments leases sandboxes.
-
-    Raises:
-        UnknownEnvironment: an id is not registered.
-    """
+    """Return whether any of these environments leases sandboxes. Raises UnknownEnvironment: an id is not registered."""
     return any(declared(env_id, "sandboxed", TurnEnv.sandboxed) for env_id in env_ids)
 
 

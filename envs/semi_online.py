@@ -185,11 +185,7 @@ class SemiOnlineEnv(EpisodeEnv[Attempt]):
         return f"{self.episode.expert.id} {self.episode.turn}"
 
     def instructions(self) -> str:
-        """Return the system prompt that the experts had.
-
-        Raises:
-            EnvironmentFailed: they had different ones.
-        """
+        """Return the system prompt that the experts had. Raises EnvironmentFailed: they had different ones."""
         found = {one.instructions for one in self._experts}
         if len(found) > 1:
             raise EnvironmentFailed(

@@ -74,11 +74,7 @@ class Png(bytes):
         return int.from_bytes(self[20:24], "big")
 
     def pixels(self) -> NDArray[np.uint8]:
-        """Return the pixels, height x width x 3, with Pillow.
-
-        Raises:
-            OSError: the compressed pixels are damaged.
-        """
+        """Return the pixels, height x width x 3, with Pillow. Raises OSError: the compressed pixels are damaged."""
         from PIL import Image
 
         with Image.open(BytesIO(self), formats=["PNG"]) as opened:

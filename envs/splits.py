@@ -77,11 +77,7 @@ class TemplateSplits:
 
 @dataclass(frozen=True, slots=True)
 class TemplateChoice:
-    """The options of an environment that select the templates of its tasks.
-
-    Raises:
-        ValueError: an option is unknown.
-    """
+    """The options of an environment that select the templates of its tasks. Raises ValueError: an option is unknown."""
 
     splits: TemplateSplits
     by: str

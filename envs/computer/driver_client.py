@@ -75,11 +75,7 @@ class Program:
         return f"/tmp/{self.name}"  # noqa: S108 - a path in the sandbox
 
     def start(self, sandbox: SandboxLease) -> None:
-        """Make the folder and start the command in it.
-
-        Raises:
-            SandboxError: the folder exists already.
-        """
+        """Make the folder and start the command in it. Raises SandboxError: the folder exists already."""
         script = f"umask 077; mkdir {self.folder} && cd {self.folder} || exit 1\n{self.command} >log 2>&1 </dev/null &"
         result = sandbox.exec(["sh", "-c", script], timeout_s=STEP_TIMEOUT_S, user=self.user)
         if result.exit_code:
@@ -209,10 +205,7 @@ class DriverClient:
         message = json.dumps({"steps": list(steps), "deadline": timeout_s}).encode()
         try:
             result = self.sandbox.request(
-                self.program.socket,
-                message,
-                timeout_s=request_timeout_s(timeout_s),
-                user=self.program.user,
+                self.program.socket, message, timeout_s=request_timeout_s(timeout_s), user=self.program.user
             )
         except SandboxBroken as error:
             self.close()

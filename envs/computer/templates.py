@@ -65,11 +65,7 @@ def catalog(registries: Iterable[TemplateRegistry[Kind]]) -> dict[str, Kind]:
 
 
 def drawn(templates: Mapping[str, Template[Task]], template: str, seed: int) -> Task:
-    """Return the task of a template for a seed.
-
-    Raises:
-        ValueError: the template is unknown.
-    """
+    """Return the task of a template for a seed. Raises ValueError: the template is unknown."""
     if template not in templates:
         raise ValueError(f"unknown template {template!r}; choose from {', '.join(templates)}")
     return templates[template].draw(seed)

@@ -81,11 +81,7 @@ def enumerated_seeds(env_id: str, options: Mapping[str, Any], split: str = "trai
 
 
 def checked_seeds(env_id: str, split: str, seeds: Iterable[Any] | None) -> tuple[int, ...] | None:
-    """Return the seeds that ``tasks`` returned.
-
-    Raises:
-        EnvironmentBroken: they are none, or not seeds.
-    """
+    """Return the seeds that ``tasks`` returned. Raises EnvironmentBroken: they are none, or not seeds."""
     if seeds is None:
         return None
     found = tuple(seeds) if isinstance(seeds, Iterable) else ()

@@ -24,11 +24,7 @@ class Puzzle(ABC):
     @classmethod
     @abstractmethod
     def draw(cls, draws: SeededDraws, level: int) -> Self:
-        """Draw an instance.
-
-        Raises:
-            NoInstance: the draw leads to no task; another draw may.
-        """
+        """Draw an instance. Raises NoInstance: the draw leads to no task; another draw may."""
 
     @property
     @abstractmethod

@@ -55,11 +55,7 @@ class TwentyQuestions(Puzzle):
 
     @classmethod
     def draw(cls, draws: SeededDraws, level: int) -> Self:
-        """Draw the list and the thing.
-
-        Raises:
-            NoInstance: the best questions do not find the thing within the turns.
-        """
+        """Draw the list and the thing. Raises NoInstance: the best questions do not find the thing within the turns."""
         things = draws.sample(THINGS, SIZES[level - 1])
         puzzle = cls(things, draws.choice(things), things, level)
         if puzzle._turns_needed() > TURNS[level - 1]:

@@ -111,10 +111,7 @@ class SandboxNode:
                     self._refusal, self._refused_at = error, monotonic()
                     raise
                 pool = await Pool(
-                    backend,
-                    capacity=settings.max_per_node,
-                    memory_mib=settings.memory_per_node_mib,
-                    warm=settings.warm,
+                    backend, capacity=settings.max_per_node, memory_mib=settings.memory_per_node_mib, warm=settings.warm
                 ).open()
                 self._opened = pool, await LeaseServer(pool, self._address).open()
             return self._opened

@@ -36,11 +36,7 @@ def decode_lengths(prefix: bytes) -> tuple[int, int]:
 
 
 def decode_header(data: bytes) -> dict[str, Any]:
-    """Return the header.
-
-    Raises:
-        ValueError: ``data`` is not a JSON object.
-    """
+    """Return the header. Raises ValueError: ``data`` is not a JSON object."""
     header = json.loads(data)
     if not isinstance(header, dict):
         raise ValueError("the header of a frame must be a JSON object")

@@ -64,10 +64,7 @@ async def run_conformance(
 
 
 async def run_attacks(
-    backend: Backend,
-    on_result: Callable[[AttackResult], None] | None = None,
-    *,
-    only: Collection[str] | None = None,
+    backend: Backend, on_result: Callable[[AttackResult], None] | None = None, *, only: Collection[str] | None = None
 ) -> list[AttackResult]:
     """Run every attack, or ``only`` those of these names, and return the results; ``on_result`` receives each at once.
 

@@ -74,11 +74,7 @@ Action: TypeAlias = Bash | View | Edit | Write | Submit
 
 
 def parse(text: str) -> Action:
-    """Return the action of a text.
-
-    Raises:
-        MalformedAction: the text is not an action.
-    """
+    """Return the action of a text. Raises MalformedAction: the text is not an action."""
     if len(text) > MAX_ACTION_CHARS:
         raise MalformedAction(f"an action has at most {MAX_ACTION_CHARS} characters")
     if any("\ud800" <= each <= "\udfff" for each in text):

@@ -70,11 +70,7 @@ def _is_answer(text: str) -> bool:
 
 
 def fenced(text: str) -> list[tuple[str, str]]:
-    """Return the language and the content of each outermost fenced block.
-
-    Raises:
-        Unbalanced: a block is not closed.
-    """
+    """Return the language and the content of each outermost fenced block. Raises Unbalanced: a block is not closed."""
     blocks, opened = list[tuple[str, str]](), list[str]()
     language, lines = "", list[str]()
     for line in text.split("\n"):

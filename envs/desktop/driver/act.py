@@ -28,11 +28,7 @@ KEY_REPEAT_S = {"galculator": 0.12}
 
 
 def act(episode: Episode, action: dict[str, Any]) -> None:
-    """Execute one action and wait for its effects.
-
-    Raises:
-        Refused: the action cannot be executed.
-    """
+    """Execute one action and wait for its effects. Raises Refused: the action cannot be executed."""
     try:
         VERBS[action["verb"]](episode, action)
     finally:

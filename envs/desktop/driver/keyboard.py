@@ -102,11 +102,7 @@ class Keyboard:
         return [self.keys.get(one) or (self.bound[one], False) for one in wanted]
 
     def for_combination(self, combination: str) -> list[Key]:
-        """Return the keys of ``ctrl+shift+s``, modifiers first.
-
-        Raises:
-            Refused: a key is unknown.
-        """
+        """Return the keys of ``ctrl+shift+s``, modifiers first. Raises Refused: a key is unknown."""
         names = split_combination(combination)
         keys = []
         for index, name in enumerate(names):
@@ -132,11 +128,7 @@ def split_combination(combination: str) -> list[str]:
 
 
 def keysym_of(letter: str) -> int:
-    """Return the keysym of a character.
-
-    Raises:
-        Refused: no key types it.
-    """
+    """Return the keysym of a character. Raises Refused: no key types it."""
     code = ord(letter)
     if letter in CONTROL_CHARACTERS:
         return int(CONTROL_CHARACTERS[letter])

@@ -79,11 +79,7 @@ class Window:
 
 
 class Screen:
-    """One connection to the X server.
-
-    Raises:
-        OSError: the X server is gone.
-    """
+    """One connection to the X server. Raises OSError: the X server is gone."""
 
     def __init__(self, name: str) -> None:
         self.display: Any = Display(name)

@@ -25,14 +25,7 @@ CONNECT_TIMEOUT_S = 20.0
 START_TIMEOUT_S = 12.0
 POLL_INTERVAL_S = 0.005
 REGISTRY = "org.a11y.atspi.Registry"
-REGISTER_EVENTS = (
-    REGISTRY,
-    "/org/a11y/atspi/registry",
-    REGISTRY,
-    "RegisterEvent",
-    "s",
-    ("object:children-changed",),
-)
+REGISTER_EVENTS = (REGISTRY, "/org/a11y/atspi/registry", REGISTRY, "RegisterEvent", "s", ("object:children-changed",))
 """Applications keep a table of their elements, read in one call, only while someone listens for its changes."""
 SETTLE_TIMEOUT_S = 1.5
 OPEN_HOLD_S = 0.1

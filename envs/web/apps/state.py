@@ -55,11 +55,7 @@ class World(TableRows):
         self.today: str = data["today"]
 
     def row(self, table: str, **where: Any) -> Row:
-        """Return the only row with these values.
-
-        Raises:
-            NoInstance: there is none, or more than one.
-        """
+        """Return the only row with these values. Raises NoInstance: there is none, or more than one."""
         found = self.find(table, **where)
         if len(found) != 1:
             raise NoInstance

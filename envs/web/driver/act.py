@@ -6,15 +6,7 @@ import asyncio
 from collections.abc import Awaitable
 from typing import Any
 
-from .elements import (
-    Refused,
-    click_point,
-    first_line,
-    on_element,
-    ready_for_text,
-    refuse_misfit,
-    short_error,
-)
+from .elements import Refused, click_point, first_line, on_element, ready_for_text, refuse_misfit, short_error
 from .protocol import PlaywrightError
 from .settle import SETTLE_TIMEOUT_S, frames_drawn, settle
 from .tabs import Context, Tab

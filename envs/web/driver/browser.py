@@ -70,22 +70,14 @@ class Browser:
 
     @property
     def current(self) -> Context:
-        """The context of the current episode.
-
-        Raises:
-            ConnectionError: no episode has begun.
-        """
+        """The context of the current episode. Raises ConnectionError: no episode has begun."""
         if self.context is None:
             raise ConnectionError("the browser has no page")
         return self.context
 
     @property
     def connection(self) -> Connection:
-        """The pipe of the running browser.
-
-        Raises:
-            ConnectionError: no browser runs.
-        """
+        """The pipe of the running browser. Raises ConnectionError: no browser runs."""
         if self.processes.connection is None:
             raise ConnectionError("the browser is not running")
         return self.processes.connection

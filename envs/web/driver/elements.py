@@ -75,11 +75,7 @@ class Refused(Exception):
 
 
 async def resolve(context: Context, number: int) -> str:
-    """Return the remote object id of the element with this number.
-
-    Raises:
-        Refused: the page has no such element.
-    """
+    """Return the remote object id of the element with this number. Raises Refused: the page has no such element."""
     document, node = context.numbers.nodes.get(number, ("", 0))
     if document != context.tab.document:
         raise Refused(f"there is no element {number} on this page")

@@ -39,8 +39,7 @@ class Numbers:
 async def observe(session: Any, width: int, height: int) -> tuple[str, list[dict[str, Any]], int]:
     """Return the title, the nodes in document order with ``backend_node_id``, and the number of omitted nodes."""
     tree, snapshot = await asyncio.gather(
-        session.send("Accessibility.getFullAXTree"),
-        session.send("DOMSnapshot.captureSnapshot", {"computedStyles": []}),
+        session.send("Accessibility.getFullAXTree"), session.send("DOMSnapshot.captureSnapshot", {"computedStyles": []})
     )
     rects, clickable = layout_of(snapshot)
     title_index = snapshot["documents"][0]["title"]
@@ -77,11 +76,7 @@ def layout_of(snapshot: dict[str, Any]) -> tuple[dict[int, Rect], set[int]]:
 
 
 def build_nodes(
-    tree: list[dict[str, Any]],
-    rects: dict[int, Rect],
-    clickable: set[int],
-    width: int,
-    height: int,
+    tree: list[dict[str, Any]], rects: dict[int, Rect], clickable: set[int], width: int, height: int
 ) -> list[dict[str, Any]]:
     """Return the nodes of an accessibility tree that carry information, in document order."""
     by_id = {node["nodeId"]: node for node in tree}

@@ -190,11 +190,7 @@ class Context:
 
     @property
     def tab(self) -> Tab:
-        """The active tab.
-
-        Raises:
-            ConnectionError: every tab is closed.
-        """
+        """The active tab. Raises ConnectionError: every tab is closed."""
         if not self.tabs:
             raise ConnectionError(f"the last tab {GONE}")
         return self.tabs[self.active]

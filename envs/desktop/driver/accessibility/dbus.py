@@ -9,16 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..deadline import INTERVAL_S, Timeout
-from .dbus_wire import (
-    ERROR,
-    FIXED_HEADER_BYTES,
-    METHOD_RETURN,
-    REPLY_SERIAL,
-    body_of,
-    call,
-    message_bytes,
-    parse,
-)
+from .dbus_wire import ERROR, FIXED_HEADER_BYTES, METHOD_RETURN, REPLY_SERIAL, body_of, call, message_bytes, parse
 
 CHUNK_BYTES = 1 << 18
 CONNECT_TIMEOUT_S = 2.0

@@ -45,11 +45,7 @@ class Form(dict[str, list[str]]):
 
 
 def parse_form(body: str) -> Form:
-    """Parse an ``application/x-www-form-urlencoded`` body or a query.
-
-    Raises:
-        BadRequest: there are too many fields.
-    """
+    """Parse an ``application/x-www-form-urlencoded`` body or a query. Raises BadRequest: there are too many fields."""
     try:
         pairs = urllib.parse.parse_qsl(body, keep_blank_values=True, max_num_fields=MAX_FIELDS, errors="replace")
     except ValueError as error:

@@ -88,22 +88,14 @@ class Request:
         return self.db.row("SELECT * FROM users WHERE id = ?", self.session.user_id)
 
     def member(self) -> Row:
-        """Return the logged-in user.
-
-        Raises:
-            NeedsLogin: no user is logged in.
-        """
+        """Return the logged-in user. Raises NeedsLogin: no user is logged in."""
         user = self.user()
         if user is None:
             raise NeedsLogin
         return user
 
     def one(self, sql: str, *values: Any) -> Row:
-        """Return the row that the page is about.
-
-        Raises:
-            Refused: there is no such row.
-        """
+        """Return the row that the page is about. Raises Refused: there is no such row."""
         row = self.db.row(sql, *values)
         if row is None:
             raise Refused("The page you requested does not exist.", 404)
@@ -170,11 +162,7 @@ class Site:
 
     @property
     def data(self) -> Data:
-        """The database.
-
-        Raises:
-            RuntimeError: the app is not open yet.
-        """
+        """The database. Raises RuntimeError: the app is not open yet."""
         if self._data is None:
             raise RuntimeError(f"the site {self.name} is not open")
         return self._data
@@ -214,11 +202,7 @@ class Site:
             self._sessions.clear()
 
     def answer(self, method: str, target: str, body: str, cookies: str) -> tuple[int, dict[str, str], str]:
-        """Return status, headers and body of the response.
-
-        Raises:
-            BadRequest: the form has too many fields.
-        """
+        """Return status, headers and body of the response. Raises BadRequest: the form has too many fields."""
         path, _, search = target.partition("?")
         posted = method == "POST"
         with self._lock:

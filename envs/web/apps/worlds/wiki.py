@@ -20,10 +20,7 @@ MODERATORS = 3
 def world(seed: int) -> dict[str, Any]:
     """Return ``today`` and ``tables`` of a wiki with 36 articles, 4 boards, 36 threads and 10 users."""
     draws = SeededDraws(f"wiki world {seed}")
-    tables: Tables = {
-        "users": _users(draws),
-        "categories": numbered({"name": name} for name in CATEGORIES),
-    }
+    tables: Tables = {"users": _users(draws), "categories": numbered({"name": name} for name in CATEGORIES)}
     kinds, tables["articles"], tables["revisions"] = _articles(draws)
     tables["article_categories"] = [
         {"article_id": article["id"], "category_id": category}

@@ -12,10 +12,7 @@ SORTS = {
     "newest": ("Newest first", "created DESC, issues.id DESC"),
     "oldest": ("Oldest first", "created, issues.id"),
     "title": ("Title", "issues.title, issues.id"),
-    "priority": (
-        "Priority, most urgent first",
-        "instr('urgent high normal low', priority), issues.id",
-    ),
+    "priority": ("Priority, most urgent first", "instr('urgent high normal low', priority), issues.id"),
 }
 STATES = {"close": "closed", "reopen": "open"}
 OPTIONS = {

@@ -18,11 +18,7 @@ LINK = re.compile(r"\[\[([^\[\]\n]+)\]\]")
 
 
 def current(request: Request, article_id: int) -> Row:
-    """Return the newest revision of an article, with its title.
-
-    Raises:
-        Refused: there is no such article.
-    """
+    """Return the newest revision of an article, with its title. Raises Refused: there is no such article."""
     return request.one(
         "SELECT revisions.*, articles.title FROM revisions JOIN articles ON articles.id = article_id"
         " WHERE article_id = ? ORDER BY revisions.id DESC LIMIT 1",
