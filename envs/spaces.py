@@ -50,7 +50,7 @@ class Png(bytes):
         return super().__new__(cls, data)
 
     @classmethod
-    def encode(cls, image: NDArray[np.uint8]) -> Self:
+    def encode(cls, image: NDArray[np.uint8], level: int = COMPRESSION_LEVEL) -> Self:
         """Encode an image of height x width x 3, without an imaging library."""
         height, width, _ = image.shape
         rows = np.zeros((height, 1 + width * 3), np.uint8)
@@ -60,7 +60,7 @@ class Png(bytes):
             return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
         header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-        body = zlib.compress(rows.tobytes(), COMPRESSION_LEVEL)
+        body = zlib.compress(rows.tobytes(), level)
         return cls(SIGNATURE + chunk(b"IHDR", header) + chunk(b"IDAT", body) + END)
 
     @property

@@ -52,7 +52,8 @@ class TemplateSplits:
             ValueError: the group is unknown.
         """
         one_of("group", group, self.groups)
-        names = sorted((name for name in self.parts if name.partition("/")[0] == group), key=_hash)
+        names = [name for name in self.parts if name.partition("/")[0] == group]
+        names.sort(key=lambda name: (zlib.crc32(name.encode()), name))
         return tuple(sorted(names[::HELD_OUT_EVERY]))
 
     def templates_of(self, by: str, split: str, held_out_part: str) -> tuple[str, ...]:
@@ -111,7 +112,3 @@ class TemplateChoice:
         if self.by == "instance" and split == "test":
             return Instance(shown[place], turn * HELD_OUT_EVERY + HELD_OUT_EVERY - 1)
         return Instance(shown[place], turn + turn // (HELD_OUT_EVERY - 1))
-
-
-def _hash(name: str) -> tuple[int, str]:
-    return zlib.crc32(name.encode()), name

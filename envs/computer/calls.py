@@ -111,11 +111,8 @@ def literal(line: str) -> str:
 
     A carriage return becomes its escape, because Python would end the line there.
     """
-    return ESCAPE.sub(_literal_backslash, line).replace("\r", "\\r")
-
-
-def _literal_backslash(escape: re.Match[str]) -> str:
-    return escape.group() if escape.group(1) in ESCAPES else "\\" + escape.group()
+    doubled = ESCAPE.sub(lambda escape: escape[0] if escape[1] in ESCAPES else f"\\{escape[0]}", line)
+    return doubled.replace("\r", "\\r")
 
 
 def number(value: Any) -> int:

@@ -73,8 +73,5 @@ def numbers(text: str) -> list[Fraction | str]:
 
 def names(text: str, forms: Mapping[str, Sequence[str]]) -> list[str]:
     """Return the names of which the plain text has one of the forms as whole words, in the order of ``forms``."""
-    return [name for name, spelled in forms.items() if any(_has(text, form) for form in spelled)]
-
-
-def _has(text: str, form: str) -> bool:
-    return re.search(rf"(?<!\w){re.escape(form)}(?!\w)", text) is not None
+    whole = {name: "|".join(map(re.escape, spelled)) for name, spelled in forms.items()}
+    return [name for name, form in whole.items() if re.search(rf"(?<!\w)(?:{form})(?!\w)", text)]

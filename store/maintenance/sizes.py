@@ -54,21 +54,17 @@ def measure(database: Database) -> StoreSize:
         files = int(conn.execute(_FILES).scalar_one())
         if not is_sqlite:
             total = sum(table_bytes(conn).values())
-            return StoreSize(total, max(total - _live_bytes(conn), 0), files)
+            live = int(conn.execute(_LIVE, {"names": _names()}).scalar_one())
+            return StoreSize(total, max(total - live, 0), files)
         page, pages, free = (
             int(conn.exec_driver_sql(f"PRAGMA {name}").scalar_one())
             for name in ("page_size", "page_count", "freelist_count")
         )
-    return StoreSize(pages * page, free * page, files, _log_bytes(database))
+    log = Path(f"{database.engine.url.database}-wal")
+    return StoreSize(pages * page, free * page, files, log.stat().st_size if log.exists() else 0)
 
 
 _FILES = select(func.coalesce(func.sum(blob.c.size), 0)).where(blob.c.location == IN_FOLDER)
-
-
-def _log_bytes(database: Database) -> int:
-    """Return the bytes of the write-ahead log of an SQLite store."""
-    log = Path(f"{database.engine.url.database}-wal")
-    return log.stat().st_size if log.exists() else 0
 
 
 _LIVE = text(
@@ -93,10 +89,6 @@ _PAGES = text(
     "SELECT coalesce((SELECT tbl_name FROM sqlite_master m WHERE m.name = s.name), s.name), sum(pgsize) "
     "FROM dbstat s WHERE aggregate = TRUE GROUP BY 1"
 )
-
-
-def _live_bytes(conn: Connection) -> int:
-    return int(conn.execute(_LIVE, {"names": _names()}).scalar_one())
 
 
 def table_bytes(conn: Connection) -> dict[str, int]:

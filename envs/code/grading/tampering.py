@@ -52,11 +52,7 @@ def aimed_at_grader(files: Files, pristine: Files) -> list[str]:
 
 def recorded(lines: Iterable[str]) -> list[str]:
     """Return at most ``MAX_LINES`` different lines, each escaped and cut, then the number of omitted ones."""
-    found = [*dict.fromkeys(_printable(line) for line in lines)]
+    # In printable ASCII, other characters as the escapes of a Python literal.
+    found = [*dict.fromkeys(ascii(line[:MAX_LINE_CHARS])[1:-1][:MAX_LINE_CHARS] for line in lines)]
     more = len(found) - MAX_LINES
     return [*found[:MAX_LINES], f"and {more} more"] if more > 0 else found
-
-
-def _printable(line: str) -> str:
-    """Return a line in printable ASCII, other characters as the escapes of a Python literal."""
-    return ascii(line[:MAX_LINE_CHARS])[1:-1][:MAX_LINE_CHARS]

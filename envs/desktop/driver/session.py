@@ -110,7 +110,8 @@ class Session:
         self.screen = self._retry("Xvfb", lambda: Screen(DISPLAY), until)
         self.bus = self._retry("dbus-daemon", lambda: Bus(f"{FOLDER}/bus"), until)
         self.user.call("start_clients")
-        while not (self._managed() and self.bus.call(REGISTER_EVENTS, 1.0) is not None):
+        root, manager = self.screen.root, "_NET_SUPPORTING_WM_CHECK"
+        while not (self.screen.cardinals(root, manager) and self.bus.call(REGISTER_EVENTS, 1.0) is not None):
             self.check()
             if monotonic() > until:
                 raise DesktopLost("the window manager or the accessibility registry did not start")
@@ -145,9 +146,6 @@ class Session:
                 if monotonic() > until:
                     raise DesktopLost(f"{part} did not start: {error}") from error
             sleep(POLL_INTERVAL_S)
-
-    def _managed(self) -> bool:
-        return bool(self.screen.cardinals(self.screen.root, "_NET_SUPPORTING_WM_CHECK"))
 
 
 def settle(session: Session, timeout_s: float = SETTLE_TIMEOUT_S, hold_s: float = 0.0) -> bool:

@@ -66,7 +66,12 @@ def to_document(episode: Episode, system: str, folder: Path) -> Document:
     steps: list[AtifStep] = []
 
     def content(text: str, images: Sequence[str]) -> str | list[ContentPart]:
-        return _content(episode, text, images, folder)
+        parts = []
+        for name in images:
+            if name in episode.images:
+                kind, path = _write_image(folder, episode.images[name])
+                parts.append(ContentPart(type="image", source=ImageSource(media_type=kind, path=path)))
+        return [ContentPart(type="text", text=encodable(text)), *parts] if parts else encodable(text)
 
     prompt = "\n\n".join(part for part in (episode.group.prompt_prefix, system) if part)
     if prompt:
@@ -102,15 +107,6 @@ def to_document(episode: Episode, system: str, folder: Path) -> Document:
         ),
         extra=extra_of(EpisodeOrigin.of(episode.group, one)),
     )
-
-
-def _content(episode: Episode, text: str, images: Sequence[str], folder: Path) -> str | list[ContentPart]:
-    parts = []
-    for name in images:
-        if name in episode.images:
-            kind, path = _write_image(folder, episode.images[name])
-            parts.append(ContentPart(type="image", source=ImageSource(media_type=kind, path=path)))
-    return [ContentPart(type="text", text=encodable(text)), *parts] if parts else encodable(text)
 
 
 def _write_image(folder: Path, data: bytes) -> tuple[ImageType, str]:

@@ -3,7 +3,6 @@
 Unknown fields are refused at every level. The rules between fields are those of the published models.
 """
 
-from collections.abc import Iterator
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
@@ -204,7 +203,3 @@ class Document(AtifModel):
         if None in ids or len(set(ids)) < len(ids):
             raise ValueError("every entry of `subagent_trajectories` needs a `trajectory_id` that no other one has")
         return self
-
-    def agent_steps(self) -> Iterator[AtifStep]:
-        """Yield the turns of the agent that are not copies of an earlier trajectory's."""
-        return (step for step in self.steps if step.source == "agent" and not step.is_copied_context)

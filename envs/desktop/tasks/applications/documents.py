@@ -1,13 +1,12 @@
 """The documents of tasks: texts, with the words of which names and goals consist, too, and pictures as PNG files."""
 
-import struct
-import zlib
 from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ....draws import SeededDraws, words
+from ....spaces import Png
 
 STEMS = words("notes plan letter report agenda minutes recipe journal summary draft outline speech memo review story")
 ITEMS = words(
@@ -62,17 +61,9 @@ def draw_picture(shape: str, color: str, width: int, height: int) -> bytes:
     y, x = np.mgrid[:height, :width] * 2.0 + 1.0
     mask = SHAPES[shape]((x - width) / side, (y - height) / side)
     pixels = np.where(mask[..., None], COLORS[color], GROUND).astype(np.uint8)
-    # Each line of a PNG begins with the number of its filter; 0 is none.
-    lines = np.pad(pixels.reshape(height, 3 * width), ((0, 0), (1, 0))).tobytes()
-    head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    chunks = ((b"IHDR", head), (b"IDAT", zlib.compress(lines, 9)), (b"IEND", b""))
-    return b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(kind, data) for kind, data in chunks)
+    return bytes(Png.encode(pixels, level=9))
 
 
 def any_picture(draws: SeededDraws, width: int, height: int) -> bytes:
     """Draw a picture of this size."""
     return draw_picture(draws.choice(tuple(SHAPES)), draws.choice(tuple(COLORS)), width, height)
-
-
-def _chunk(kind: bytes, data: bytes) -> bytes:
-    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))

@@ -5,21 +5,8 @@ from ..server.changes import bill, place_order, put_in_cart
 from ..server.choices import DELIVERY, line_name, money
 from ..state import Row, World
 from ..worlds.shop import world
-from .template import (
-    Acts,
-    AppRegistry,
-    Plan,
-    answer,
-    as_user,
-    button,
-    change,
-    choose,
-    fill,
-    link,
-    log_in,
-    radio,
-    search_for,
-)
+from .plans import change, question
+from .template import Acts, AppRegistry, Plan, answer, as_user, button, choose, fill, link, log_in, radio, search_for
 
 registry = AppRegistry("shop", world)
 
@@ -52,16 +39,10 @@ def price(draws: SeededDraws, world: World) -> Plan:
     if product["price"] == other["price"]:
         raise NoInstance
     user = draws.choice(world.tables["users"])
-    answered = answer(dollars(product["price"]))
-    return Plan(
-        f"What is the price of the product {product['name']}? Answer with the amount in dollars.",
-        (*open_product(product), answered),
-        (
-            (*open_product(other), answer(dollars(other["price"]))),
-            (*log_in(user), *unrequested_wish(unwished(world, user)), answered),
-        ),
-        answer=dollars(product["price"]),
-    )
+    goal = f"What is the price of the product {product['name']}? Answer with the amount in dollars."
+    right, wrong = dollars(product["price"]), (*open_product(other), answer(dollars(other["price"])))
+    more = (*log_in(user), *unrequested_wish(unwished(world, user)), answer(right))
+    return question(goal, open_product(product), right, wrong, more)
 
 
 @registry.template("search")
@@ -83,13 +64,12 @@ def cheapest(draws: SeededDraws, world: World) -> Plan:
         choose("Sort by", f"Price, {'lowest' if cheap else 'highest'} first"),
         button("Search"),
     )
-    return Plan(
+    goal = (
         f"Among the products of the brand {brand} that are in stock and cost at {'least' if cheap else 'most'} "
-        f"${limit}, which one is the {'cheapest' if cheap else 'most expensive'}? Answer with its name.",
-        (*searched, answer(fitting[0]["name"])),
-        ((*searched, answer(fitting[1]["name"])), (*searched, answer(fitting[-1]["name"])), searched),
-        answer=fitting[0]["name"],
+        f"${limit}, which one is the {'cheapest' if cheap else 'most expensive'}? Answer with its name."
     )
+    right, *wrong = fitting[0]["name"], fitting[1]["name"], fitting[-1]["name"]
+    return question(goal, searched, right, *((*searched, answer(name)) for name in wrong), searched)
 
 
 def _within(price: int, limit: int, least: bool) -> bool:
@@ -115,13 +95,13 @@ def count_rated(draws: SeededDraws, world: World) -> Plan:
     if count < 2 or count == everywhere:
         raise NoInstance
     filters = (fill("Highest price in dollars", most), choose("Rating of at least", rating), button("Search"))
-    return Plan(
+    goal = (
         f"How many products in the category {category['name']} cost at most ${most} and have an average rating of at "
-        f"least {rating}? Products without reviews do not count. Answer with the number.",
-        (link("Search"), choose("Category", category["name"]), *filters, answer(count)),
-        ((link("Search"), *filters, answer(everywhere)), (link("Search"), answer(count + 1))),
-        answer=str(count),
+        f"least {rating}? Products without reviews do not count. Answer with the number."
     )
+    searched = (link("Search"), choose("Category", category["name"]), *filters)
+    wrong = (link("Search"), *filters, answer(everywhere)), (link("Search"), answer(count + 1))
+    return question(goal, searched, count, *wrong)
 
 
 @registry.template("edit")
@@ -180,10 +160,11 @@ def checkout(draws: SeededDraws, world: World) -> Plan:
     place_order(expected, world.today, user["id"], to, delivery, note="")
 
     def ordered(to: Row, delivery: str, coupons: Acts) -> Acts:
+        name, cost = DELIVERY[delivery]
         return (
             *(link("Cart"), *coupons, link("Check out")),
             *(radio(f"{to['label']}: {to['recipient']}, {to['street']}, {to['city']}"), button("Continue to delivery")),
-            *(radio(_delivery_name(delivery)), button("Continue to review"), button("Place order")),
+            *(radio(f"{name}, ${dollars(cost)}"), button("Continue to review"), button("Place order")),
         )
 
     used = (fill("Coupon code", coupon["code"]), button("Apply coupon"))
@@ -193,11 +174,6 @@ def checkout(draws: SeededDraws, world: World) -> Plan:
     )
     wrong = ordered(elsewhere, delivery, used), ordered(to, other, used), ordered(to, delivery, ())
     return change(goal, user, expected, ordered(to, delivery, used), *wrong)
-
-
-def _delivery_name(delivery: str) -> str:
-    name, cost = DELIVERY[delivery]
-    return f"{name}, ${dollars(cost)}"
 
 
 @registry.template("compound")

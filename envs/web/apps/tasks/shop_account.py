@@ -5,8 +5,9 @@ from ..server.changes import cancel_order as cancel
 from ..server.choices import CONTACTS, REFUNDS, RETURN_REASONS, count_of
 from ..state import Row, World
 from ..worlds.shop import WORDS
+from .plans import change, question
 from .shop import dollars, open_product, registry, unrequested_wish, unwished
-from .template import Act, Acts, Plan, answer, as_user, button, change, choose, fill, link, log_in, radio, tick
+from .template import Act, Acts, Plan, answer, as_user, button, choose, fill, link, log_in, radio, tick
 
 
 @registry.template("lookup")
@@ -21,16 +22,13 @@ def order_total(draws: SeededDraws, world: World) -> Plan:
     if len(holding & {row["id"] for row in orders}) > 1 or order["total"] == other["total"]:
         raise NoInstance
     begin = (*log_in(user), link("Orders"), link(f"Order {order['id']}"))
-    return Plan(
+    goal = (
         f"{as_user(user)}. One of your orders contains the product {product['name']}. What is the total of that order? "
-        "Answer with the amount in dollars.",
-        (*begin, answer(dollars(order["total"]))),
-        (
-            (*begin, answer(dollars(other["total"]))),
-            (*begin, *unrequested_wish(unwished(world, user)), answer(dollars(order["total"]))),
-        ),
-        answer=dollars(order["total"]),
+        "Answer with the amount in dollars."
     )
+    right, wrong = dollars(order["total"]), (*begin, answer(dollars(other["total"])))
+    more = (*begin, *unrequested_wish(unwished(world, user)), answer(right))
+    return question(goal, begin, right, wrong, more)
 
 
 @registry.template("edit")

@@ -177,15 +177,6 @@ def log_in(user: Row) -> Acts:
     return (link("Log in"), fill("User name", user["login"]), fill("Password", user["password"]), button("Log in"))
 
 
-def change(goal: str, user: Row, expected: ExpectedState, acts: Acts, *wrong: Acts) -> Plan:
-    """Return the plan of a change that a user makes, who logs in first.
-
-    ``wrong`` are other acts; the acts without the last one, which completes the change, are added to them.
-    """
-    begin = log_in(user)
-    return Plan(goal, (*begin, *acts), tuple((*begin, *each) for each in (acts[:-1], *wrong)), expected)
-
-
 def as_user(user: Row) -> str:
     """Return the phrase with which a goal names the user to log in as."""
     return f"Log in as {user['login']} (password {user['password']})"

@@ -6,22 +6,8 @@ from ..server.changes import delete_issue as delete
 from ..server.choices import PRIORITIES, issue_name
 from ..state import Row, World
 from ..worlds.tracker import WORDS, world
-from .template import (
-    Act,
-    Acts,
-    AppRegistry,
-    Plan,
-    answer,
-    as_user,
-    button,
-    change,
-    choose,
-    fill,
-    link,
-    log_in,
-    search_for,
-    tick,
-)
+from .plans import change, question
+from .template import Acts, AppRegistry, Plan, answer, as_user, button, choose, fill, link, log_in, search_for, tick
 
 registry = AppRegistry("tracker", world)
 
@@ -36,7 +22,7 @@ def unrequested_close(issue: Row) -> Acts:
     return (*open_issue(issue), button("Close issue"))
 
 
-def edited(issue: Row, *changes: Act) -> Acts:
+def edited(issue: Row, changes: Acts) -> Acts:
     """Make changes in the form of an issue."""
     return (*open_issue(issue), link("Edit issue"), *changes, button("Save issue"))
 
@@ -55,12 +41,9 @@ def assignee(draws: SeededDraws, world: World) -> Plan:
     if name == wrong:
         raise NoInstance
     user = draws.choice(world.tables["users"])
-    return Plan(
-        f"Who is the assignee of the issue '{issue['title']}'? Answer with the full name.",
-        (*open_issue(issue), answer(name)),
-        ((*open_issue(other), answer(wrong)), (*log_in(user), *unrequested_close(untouched(world)), answer(name))),
-        answer=name,
-    )
+    goal = f"Who is the assignee of the issue '{issue['title']}'? Answer with the full name."
+    more = (*log_in(user), *unrequested_close(untouched(world)), answer(name))
+    return question(goal, open_issue(issue), name, (*open_issue(other), answer(wrong)), more)
 
 
 @registry.template("lookup")
@@ -70,12 +53,9 @@ def milestone_due(draws: SeededDraws, world: World) -> Plan:
     milestone = world.row("milestones", id=issue["milestone_id"])
     other = draws.choice([row for row in world.tables["milestones"] if row["due"] != milestone["due"]])
     seen = (*open_issue(issue), link(milestone["title"]))
-    return Plan(
-        f"What is the due date of the milestone of the issue '{issue['title']}'? Answer with the date as YYYY-MM-DD.",
-        (*seen, answer(milestone["due"])),
-        ((*seen, answer(other["due"])), (*open_issue(issue), answer(issue["created"]))),
-        answer=milestone["due"],
-    )
+    goal = f"What is the due date of the milestone of the issue '{issue['title']}'? Answer with the date as YYYY-MM-DD."
+    wrong = (*seen, answer(other["due"])), (*open_issue(issue), answer(issue["created"]))
+    return question(goal, seen, milestone["due"], *wrong)
 
 
 @registry.template("search")
@@ -104,12 +84,10 @@ def count_issues(draws: SeededDraws, world: World) -> Plan:
     if not 1 < count < all_of_them:
         raise NoInstance
     begin = (link("Issues"), choose("State", "open"), choose("Label", label["name"]))
-    return Plan(
-        f"How many open issues have the label {label['name']} {condition}? Answer with the number.",
-        (*begin, filters, button("Search"), answer(count)),
-        ((*begin, button("Search"), answer(all_of_them)), (*begin, filters, button("Search"), answer(count - 1))),
-        answer=str(count),
-    )
+    searched = (*begin, filters, button("Search"))
+    goal = f"How many open issues have the label {label['name']} {condition}? Answer with the number."
+    wrong = (*begin, button("Search"), answer(all_of_them)), (*searched, answer(count - 1))
+    return question(goal, searched, count, *wrong)
 
 
 @registry.template("search")
@@ -124,12 +102,9 @@ def oldest_issue(draws: SeededDraws, world: World) -> Plan:
         *(link("Issues"), choose("State", "open"), choose("Assignee", user["name"])),
         *(choose("Sort by", "Oldest first"), button("Search")),
     )
-    return Plan(
-        f"Which of the open issues assigned to {user['name']} was created first? Answer with its title.",
-        (*search, answer(rows[0]["title"])),
-        ((*search, answer(rows[1]["title"])), (*search, answer(rows[-1]["title"])), search),
-        answer=rows[0]["title"],
-    )
+    goal = f"Which of the open issues assigned to {user['name']} was created first? Answer with its title."
+    right, *wrong = rows[0]["title"], rows[1]["title"], rows[-1]["title"]
+    return question(goal, search, right, *((*search, answer(title)) for title in wrong), search)
 
 
 @registry.template("create")
@@ -178,8 +153,8 @@ def triage(draws: SeededDraws, world: World) -> Plan:
     )
     expected = world.expected_state()
     expected.edit("issues", {"id": issue["id"]}, assignee_id=person["id"], priority=priority)
-    right = edited(issue, who, how)
-    wrong = edited(other, who, how), edited(issue, who), (*right, *unrequested_close(untouched(world, issue)))
+    right = edited(issue, (who, how))
+    wrong = edited(other, (who, how)), edited(issue, (who,)), (*right, *unrequested_close(untouched(world, issue)))
     return change(goal, user, expected, right, *wrong)
 
 
@@ -198,7 +173,7 @@ def relabel(draws: SeededDraws, world: World) -> Plan:
         f"{new['name']}."
     )
     removed, added, another = (tick(label["name"]) for label in (old, new, wrong))
-    right, others = edited(issue, removed, added), (edited(issue, removed, another), edited(issue, added))
+    right, others = edited(issue, (removed, added)), (edited(issue, (removed, another)), edited(issue, (added,)))
     return change(goal, user, expected, right, *others)
 
 

@@ -4,7 +4,8 @@ from ....draws import NoInstance, SeededDraws
 from ..server.choices import DIGESTS, count_of
 from ..state import Row, World
 from ..worlds.tracker import WORDS
-from .template import Act, Acts, Plan, as_user, button, change, choose, fill, link, log_in, radio, tick
+from .plans import change
+from .template import Act, Acts, Plan, as_user, button, choose, fill, link, log_in, radio, tick
 from .tracker import edited, open_issue, registry, unrequested_close, untouched
 
 
@@ -114,7 +115,7 @@ def plan_milestone(draws: SeededDraws, world: World) -> Plan:
     )
 
     def put(issue: Row) -> Acts:
-        return edited(issue, choose("Milestone", title))
+        return edited(issue, (choose("Milestone", title),))
 
     return Plan(
         f"{as_user(user)}. In the project {project['name']}, create the milestone '{title}' with the due date {due}, "

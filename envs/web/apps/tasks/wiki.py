@@ -6,21 +6,8 @@ from ....draws import NoInstance, SeededDraws
 from ..server.changes import publish, revise
 from ..state import Row, World
 from ..worlds.wiki import WORDS, world
-from .template import (
-    Acts,
-    AppRegistry,
-    Plan,
-    answer,
-    as_user,
-    button,
-    change,
-    choose,
-    fill,
-    link,
-    log_in,
-    search_for,
-    tick,
-)
+from .plans import change, question
+from .template import Acts, AppRegistry, Plan, answer, as_user, button, choose, fill, link, log_in, search_for, tick
 
 registry = AppRegistry("wiki", world)
 QUESTIONS = {
@@ -71,8 +58,7 @@ def unrequested_watch(world: World, user: Row) -> Acts:
 @registry.template("lookup")
 def fact(draws: SeededDraws, world: World) -> Plan:
     """Look up a fact in an article."""
-    question = draws.choice(tuple(QUESTIONS))
-    pattern = QUESTIONS[question]
+    asked, pattern = draws.choice(tuple(QUESTIONS.items()))
     article, other = draws.sample(
         [row for row in world.tables["articles"] if re.search(pattern, text_of(world, row))], 2
     )
@@ -80,34 +66,27 @@ def fact(draws: SeededDraws, world: World) -> Plan:
     if right == wrong:
         raise NoInstance
     user = draws.choice(world.tables["users"])
-    return Plan(
-        f"{question.format(article['title'])} Answer with the {'number' if right.isdigit() else 'name'} only.",
-        (*open_article(article), answer(right)),
-        ((*open_article(other), answer(wrong)), (*log_in(user), *unrequested_watch(world, user), answer(right))),
-        answer=right,
-    )
+    goal = f"{asked.format(article['title'])} Answer with the {'number' if right.isdigit() else 'name'} only."
+    more = (*log_in(user), *unrequested_watch(world, user), answer(right))
+    return question(goal, open_article(article), right, (*open_article(other), answer(wrong)), more)
 
 
 @registry.template("search")
 def fact_of_founder(draws: SeededDraws, world: World) -> Plan:
     """Look up a fact in an article that another one links to."""
-    question = draws.choice(tuple(OF_FOUNDERS))
+    asked, pattern = draws.choice(tuple(OF_FOUNDERS.items()))
     towns = [row for row in world.tables["articles"] if "founded in" in text_of(world, row)]
     town, other = draws.sample(towns, 2)
     found = list[tuple[str, str]]()
     for row in (town, other):
         founder = extract(r"founded in \d+ by \[\[(.+?)\]\]", text_of(world, row))
-        found.append((founder, extract(OF_FOUNDERS[question], text_of(world, world.row("articles", title=founder)))))
+        found.append((founder, extract(pattern, text_of(world, world.row("articles", title=founder)))))
     (founder, right), (_, wrong) = found
     if right == wrong:
         raise NoInstance
     seen = (*open_article(town), link(founder))
-    return Plan(
-        question.format(f"the town {town['title']}") + " Answer with one word or number.",
-        (*seen, answer(right)),
-        ((*seen, answer(wrong)), (*open_article(town), answer(founder))),
-        answer=right,
-    )
+    goal = asked.format(f"the town {town['title']}") + " Answer with one word or number."
+    return question(goal, seen, right, (*seen, answer(wrong)), (*open_article(town), answer(founder)))
 
 
 @registry.template("lookup")
@@ -120,12 +99,8 @@ def author(draws: SeededDraws, world: World) -> Plan:
     if right == wrong:
         raise NoInstance
     seen = (*open_article(article), link("History"))
-    return Plan(
-        f"Who wrote revision {place + 1} of the article {article['title']}? Answer with the full name.",
-        (*seen, answer(right)),
-        ((*seen, answer(wrong)), seen),
-        answer=right,
-    )
+    goal = f"Who wrote revision {place + 1} of the article {article['title']}? Answer with the full name."
+    return question(goal, seen, right, (*seen, answer(wrong)), seen)
 
 
 @registry.template("wizard")

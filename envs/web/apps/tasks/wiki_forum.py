@@ -5,7 +5,8 @@ from ..server.changes import start_thread
 from ..server.choices import NOTIFICATIONS, REPORT_REASONS
 from ..state import Row, World
 from ..worlds.wiki import WORDS
-from .template import Act, Acts, Plan, answer, as_user, button, change, choose, fill, link, log_in, radio, tick
+from .plans import change, question
+from .template import Act, Acts, Plan, answer, as_user, button, choose, fill, link, log_in, radio, tick
 from .wiki import registry, unrequested_watch
 
 NEXT = link("Next page")
@@ -44,13 +45,11 @@ def count_posts(draws: SeededDraws, world: World) -> Plan:
     if not 1 < count < len(posts):
         raise NoInstance
     seen = (*open_thread(world, thread), *(NEXT,) * ((len(posts) - 1) // 10))
-    return Plan(
+    goal = (
         f"How many posts did {user['name']} write in the thread '{thread['title']}' on the board "
-        f"{board_of(world, thread)}? Answer with the number.",
-        (*seen, answer(count)),
-        ((*seen, answer(len(posts))), (*seen, answer(count - 1))),
-        answer=str(count),
+        f"{board_of(world, thread)}? Answer with the number."
     )
+    return question(goal, seen, count, (*seen, answer(len(posts))), (*seen, answer(count - 1)))
 
 
 @registry.template("create")
