@@ -71,7 +71,8 @@ class Sandbox:
         digest: str = "",
     ) -> None:
         """Wrap a started sandbox; ``close`` awaits ``on_close`` once, which must not raise."""
-        self._name = name
+        self.id = name
+        """A name that is unique on this host."""
         self.spec = spec
         """The spec of the current lease; its limits of single calls may differ from those at the start."""
         self.connection = connection
@@ -81,11 +82,6 @@ class Sandbox:
         """Digest of the image; empty if the backend has no images."""
         self.expires_at = min(monotonic() + spec.ttl_s, connection.ends_at)
         connection.ends_at = self.expires_at
-
-    @property
-    def id(self) -> str:
-        """Return a name that is unique on this host."""
-        return self._name
 
     @property
     def alive(self) -> bool:
@@ -162,7 +158,7 @@ class Sandbox:
         try:
             return await self.connection.open_stream(header, 1, timeout_s=timeout_s + GUEST_GRACE_S)
         except StreamError as error:
-            raise StreamError(f"cannot connect to {address} in sandbox {self._name}: {error}") from None
+            raise StreamError(f"cannot connect to {address} in sandbox {self.id}: {error}") from None
 
     async def open_process(
         self, argv: Sequence[str], *, timeout_s: float, env: Mapping[str, str] | None = None, user: int = 0
@@ -180,7 +176,7 @@ class Sandbox:
         try:
             return await self.connection.open_stream(header, 2, timeout_s=timeout_s + GUEST_GRACE_S)
         except StreamError as error:
-            raise StreamError(f"cannot start {argv[0]} in sandbox {self._name}: {error}") from None
+            raise StreamError(f"cannot start {argv[0]} in sandbox {self.id}: {error}") from None
 
     async def read(self, path: str, *, timeout_s: float, user: int = 0) -> dict[str, bytes]:
         """Return the contents of all regular files below a folder, by path relative to it, or of one file (``.``).
@@ -269,12 +265,12 @@ class Sandbox:
         failed = await self._call({"op": "reset", "timeout_s": timeout_s}, b"", lambda answer, data: refusal(answer))
         if failed is not None:
             self.connection.close("its reset failed")
-            raise SandboxBroken(f"the reset of sandbox {self._name} failed: {failed}")
+            raise SandboxBroken(f"the reset of sandbox {self.id} failed: {failed}")
 
     def _check_done(self, operation: str, answer: Mapping[str, Any]) -> None:
         """Raise FileError if the guest agent refused to read or write files, and ValueError."""
         if (reason := refusal(answer)) is not None:
-            raise FileError(f"cannot {operation} in sandbox {self._name}: {reason}")
+            raise FileError(f"cannot {operation} in sandbox {self.id}: {reason}")
 
     async def _call(
         self, header: dict[str, Any], payload: bytes, parse: Callable[[Any, bytes], T], *, max_bytes: int = 0
@@ -294,7 +290,7 @@ class Sandbox:
         except MALFORMED as error:
             kind, reason = SandboxBroken, f"its guest agent sent a malformed answer: {type(error).__name__}"
         self.connection.close(reason)
-        raise kind(f"sandbox {self._name}: {header['op']}: {reason}")
+        raise kind(f"sandbox {self.id}: {header['op']}: {reason}")
 
     async def close(self) -> None:
         """End the sandbox. Raises nothing; further calls do nothing."""

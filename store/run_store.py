@@ -84,18 +84,14 @@ class RunStore:
         self.client = client
         self._database = database
         self._driver = uuid4().hex
-        self._epoch: int | None = None
+        self.epoch: int | None = None
+        """The number of this driver, which every write carries; None before ``create``."""
         self._recent = RecentGroups()
 
     @property
     def _owner(self) -> str:
         """The owner of this driver's leases."""
-        return f"{self.run}/{self._epoch or 0}"
-
-    @property
-    def epoch(self) -> int | None:
-        """Return the number of this driver, which every write carries; None before ``create``."""
-        return self._epoch
+        return f"{self.run}/{self.epoch or 0}"
 
     async def create(
         self,
@@ -117,7 +113,7 @@ class RunStore:
         Raises:
             StoreConflict: the run cannot be resumed.
         """
-        self._epoch = await self.client.commit(
+        self.epoch = await self.client.commit(
             operations.create_run.bind(
                 run=self.run,
                 config=config,
@@ -135,15 +131,13 @@ class RunStore:
 
     async def finish(self, status: str, error: str = "") -> None:
         """End the run as ``finished``, ``failed`` or ``stopped``."""
-        await self.client.commit(
-            operations.finish_run.bind(run=self.run, status=status, error=error, epoch=self._epoch)
-        )
+        await self.client.commit(operations.finish_run.bind(run=self.run, status=status, error=error, epoch=self.epoch))
 
     async def rewind(self, version: int | None) -> Mapping[str, int]:
         """Take the run back to ``version`` (None: to its beginning) and return the counts of changed rows."""
         tallies = await self._tallies(run=self.run)
         return await self.client.commit(
-            operations.rewind.bind(run=self.run, version=version, tallies=tallies, epoch=self._epoch)
+            operations.rewind.bind(run=self.run, version=version, tallies=tallies, epoch=self.epoch)
         )
 
     async def is_stop_requested(self) -> bool:
@@ -161,7 +155,7 @@ class RunStore:
     async def add_metrics(self, kind: str, update: int, metrics: Mapping[str, Any]) -> None:
         """Store metrics of one update under ``kind``; the same kind and update again replaces them."""
         await self.client.commit(
-            operations.add_metrics.bind(run=self.run, update=update, metrics=metrics, kind=kind, epoch=self._epoch)
+            operations.add_metrics.bind(run=self.run, update=update, metrics=metrics, kind=kind, epoch=self.epoch)
         )
 
     async def collect(self, policy: RetentionPolicy) -> Collected:
@@ -176,31 +170,29 @@ class RunStore:
         """Record new weights and return their id. Raises StoreConflict."""
         return await self.client.commit(
             operations.add_version.bind(
-                run=self.run, update=update, parent=parent, weights_hash=weights_hash, epoch=self._epoch
+                run=self.run, update=update, parent=parent, weights_hash=weights_hash, epoch=self.epoch
             )
         )
 
     async def set_checkpoint(self, version: int, path: str) -> None:
         """Record the path of a version's checkpoint, which is written and synced."""
         await self.client.commit(
-            operations.set_checkpoint.bind(run=self.run, version=version, path=path, epoch=self._epoch)
+            operations.set_checkpoint.bind(run=self.run, version=version, path=path, epoch=self.epoch)
         )
 
     # Groups
 
     async def open_group(self, group: Group) -> None:
         """Store an open group and its task."""
-        await self.client.commit(operations.open_group.bind(group=group, epoch=self._epoch))
+        await self.client.commit(operations.open_group.bind(group=group, epoch=self.epoch))
 
     async def grow_group(self, group: str, size: int) -> None:
         """Raise the size of an open group, before members are added. Raises StoreConflict."""
-        await self.client.commit(operations.grow_group.bind(group=group, size=size, epoch=self._epoch))
+        await self.client.commit(operations.grow_group.bind(group=group, size=size, epoch=self.epoch))
 
     async def close_group(self, group: str, state: GroupState, reason: str = "") -> None:
         """Close an open group, to be scored or as ready, filtered or failed. Raises StoreConflict."""
-        await self.client.commit(
-            operations.close_group.bind(group=group, state=state, reason=reason, epoch=self._epoch)
-        )
+        await self.client.commit(operations.close_group.bind(group=group, state=state, reason=reason, epoch=self.epoch))
 
     async def score_group(
         self, group: str, number: int, state: GroupState, reason: str = "", rewards: Sequence[Rewards] = ()
@@ -208,7 +200,7 @@ class RunStore:
         """Store the rewards of a closed group and move it to ``state``. Raises StoreConflict."""
         await self.client.commit(
             operations.score_group.bind(
-                group=group, number=number, state=state, reason=reason, rewards=rewards, epoch=self._epoch
+                group=group, number=number, state=state, reason=reason, rewards=rewards, epoch=self.epoch
             )
         )
         if state is not GroupState.READY:
@@ -219,7 +211,7 @@ class RunStore:
         tallies = await self._tallies(group=group)
         return await self.client.commit(
             operations.cancel_trajectories.bind(
-                group=group, reason=reason, status=status, tallies=tallies, epoch=self._epoch
+                group=group, reason=reason, status=status, tallies=tallies, epoch=self.epoch
             )
         )
 
@@ -233,11 +225,8 @@ class RunStore:
         return await asyncio.to_thread(read_retried, self._database, queries.members, group)
 
     async def load(self, groups: Sequence[str], *, texts: bool = False) -> list[Group]:
-        """Return whole groups in the given order; ``texts`` adds the observation texts of their steps.
-
-        Raises:
-            NotFound: a group is not in the store.
-            StepCorrupt: stored content was altered.
+        """Return whole groups in the given order; ``texts`` adds the observation texts of their steps. Raises NotFound,
+        StepCorrupt.
         """
         loaded = await asyncio.to_thread(retried, lambda: queries.load_groups(self._database, groups, texts=texts))
         for one in loaded:
@@ -247,11 +236,7 @@ class RunStore:
     async def load_scored(self, groups: Sequence[str], *, texts: bool = False) -> list[ScoredGroup]:
         """Return scored groups with their shaped rewards, in the given order; ``texts`` as in ``load``.
 
-        A group that this process loaded to score it is not read again.
-
-        Raises:
-            NotFound: a group is not in the store.
-            StepCorrupt: stored content was altered.
+        A group that this process loaded to score it is not read again. Raises NotFound, StepCorrupt.
         """
         known = self._recent.take(groups, texts=texts)
         return await asyncio.to_thread(
@@ -274,19 +259,19 @@ class RunStore:
         """
         return await self.client.commit(
             operations.lease_groups.bind(
-                run=self.run, owner=self._owner, count=count, timeout_s=timeout_s, epoch=self._epoch
+                run=self.run, owner=self._owner, count=count, timeout_s=timeout_s, epoch=self.epoch
             )
         )
 
     async def release(self) -> list[str]:
         """Give every group that the learner holds back to the queue, and return their ids."""
-        return await self.client.commit(operations.release.bind(run=self.run, owner=self._owner, epoch=self._epoch))
+        return await self.client.commit(operations.release.bind(run=self.run, owner=self._owner, epoch=self.epoch))
 
     async def expire(self, groups: Sequence[str], reason: str) -> None:
         """Set leased groups to ``expired``, so that no update trains on them. Raises LeaseLost."""
         await self.client.commit(
             operations.expire_groups.bind(
-                run=self.run, owner=self._owner, groups=groups, reason=reason, epoch=self._epoch
+                run=self.run, owner=self._owner, groups=groups, reason=reason, epoch=self.epoch
             )
         )
 
@@ -325,7 +310,7 @@ class RunStore:
                 reused=reused,
                 recipe=recipe,
                 weights_hash=weights_hash,
-                epoch=self._epoch,
+                epoch=self.epoch,
             )
         )
 

@@ -34,12 +34,8 @@ CLICKABLE_ROLES = (
 class DesktopEnv(ScreenEnv[DesktopTask]):
     """The base class of environments on a desktop of 1024 x 768 pixels: override ``task`` and ``check``.
 
-    An episode whose files cannot all be read at the end has failed; ``check`` is not called for it.
-    ``observation`` is ``text``, ``screenshot`` or ``both``; ``marks`` draws the numbers of the elements on screenshots.
-
-    Raises:
-        ValueError: an option or, at reset, the split is unknown.
-        SandboxError: the sandbox or its driver failed.
+    An episode whose files cannot all be read at the end has failed; ``check`` is not called for it. Options and errors
+    are those of ``ScreenEnv``.
     """
 
     sandbox_memory_mib, sandbox_image = SPEC.memory_mib, SPEC.image

@@ -34,14 +34,9 @@ class EpisodeStart:
 
 
 class BrowserEnv(ScreenEnv[T]):
-    """The base class of environments in a browser.
+    """The base class of environments in a browser, with the options and errors of ``ScreenEnv``.
 
-    ``observation`` is ``text``, ``screenshot`` or ``both``; ``marks`` draws the numbers of the elements on screenshots;
     ``width`` and ``height`` of the window are CSS pixels.
-
-    Raises:
-        ValueError: an option or, at reset, the split is unknown.
-        SandboxError: the sandbox or its driver failed.
     """
 
     sandbox_memory_mib, sandbox_image = SPEC.memory_mib, SPEC.image

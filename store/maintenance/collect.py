@@ -76,34 +76,26 @@ def collect(
     return collected
 
 
+@dataclass(slots=True)
 class _Collection:
     """The state of one collection."""
 
-    def __init__(
-        self,
-        database: Database,
-        policy: RetentionPolicy,
-        run: str | None,
-        dry_run: bool,
-        progress: Progress,
-        collected: Collected,
-    ) -> None:
-        self._database = database
-        self._policy = policy
-        self._run = run
-        self._dry_run = dry_run
-        self._progress = progress
-        self.collected = collected
-        self.bytes = 0
-        """Bytes of content that were removed from rows."""
+    database: Database
+    policy: RetentionPolicy
+    run: str | None
+    dry_run: bool
+    progress: Progress
+    collected: Collected
+    bytes: int = 0
+    """Bytes of content that were removed from rows."""
 
     def prune_by_age(self) -> None:
         """Prune what the policy does not keep, whatever the size of the store."""
-        if self._policy.keep_versions is None:
+        if self.policy.keep_versions is None:
             return
         for floor in self._floors():
-            for success in (False,) if self._policy.keep_successes else (False, True):
-                for numbers in candidates(self._database, floor, success=success):
+            for success in (False,) if self.policy.keep_successes else (False, True):
+                for numbers in candidates(self.database, floor, success=success):
                     self._prune(floor, numbers)
 
     def prune_by_size(self, max_size: int) -> None:
@@ -111,48 +103,48 @@ class _Collection:
 
         The search index goes first: a search builds it again.
         """
-        if not self._dry_run and self._excess(max_size) > 0:
-            drop_index(self._database)
+        if not self.dry_run and self._excess(max_size) > 0:
+            drop_index(self.database)
         excess = self._excess(max_size)
         for success in (False, True):
             for floor in self._floors():
-                for numbers in candidates(self._database, floor, success=success):
+                for numbers in candidates(self.database, floor, success=success):
                     if excess <= 0 and (excess := self._excess(max_size)) <= 0:
                         return
                     excess -= self._prune(floor, numbers)
         for numbers in self._with_turns():
             if excess <= 0 and (excess := self._excess(max_size)) <= 0:
                 return
-            removed = delete_turns(self._database, numbers, dry_run=self._dry_run)
+            removed = delete_turns(self.database, numbers, dry_run=self.dry_run)
             self.collected.turns_deleted += removed.trajectories
             excess -= self._count(removed)
 
     def _floors(self) -> Sequence[Floor]:
-        with self._database.read() as conn:
-            return floors(conn, self._policy, self._run)
+        with self.database.read() as conn:
+            return floors(conn, self.policy, self.run)
 
     def _prune(self, floor: Floor, numbers: Sequence[int]) -> int:
         """Prune trajectories and return the bytes that this freed."""
-        interval = self._policy.screenshot_interval
-        removed = prune(self._database, floor, numbers, screenshot_interval=interval, dry_run=self._dry_run)
+        interval = self.policy.screenshot_interval
+        removed = prune(self.database, floor, numbers, screenshot_interval=interval, dry_run=self.dry_run)
         self.collected.pruned += removed.trajectories
-        self._progress("trajectories", self.collected.pruned, 0)
+        self.progress("trajectories", self.collected.pruned, 0)
         return self._count(removed)
 
     def _count(self, removed: Removed) -> int:
         """Delete the content that only the removed rows referred to, and return the bytes of both."""
         self.collected.altered += removed.altered
-        cut = utc_now() - timedelta(seconds=self._policy.grace_s)
-        swept = sweep_rows(self._database, removed.blobs, cut, dry_run=self._dry_run)
-        if not self._dry_run:
+        cut = utc_now() - timedelta(seconds=self.policy.grace_s)
+        swept = sweep_rows(self.database, removed.blobs, cut, dry_run=self.dry_run)
+        if not self.dry_run:
             self.collected.swept.add(swept)
         self.bytes += removed.bytes
         return removed.bytes + swept.bytes
 
     def _excess(self, max_size: int) -> int:
         """Return the bytes in use above ``LOW`` of ``max_size``."""
-        planned = self.bytes if self._dry_run else 0
-        return int(measure(self._database).used - planned - LOW * max_size)
+        planned = self.bytes if self.dry_run else 0
+        return int(measure(self.database).used - planned - LOW * max_size)
 
     def _with_turns(self) -> Iterator[list[int]]:
         """Yield the ``no`` of the pruned trajectories that have turns, oldest first."""
@@ -161,7 +153,7 @@ class _Collection:
         after = 0
         while True:
             statement = pruned.where(trajectory.c.no > after).order_by(trajectory.c.no).limit(_CHUNK)
-            with self._database.read() as conn:
+            with self.database.read() as conn:
                 numbers = list(conn.execute(statement).scalars())
             if not numbers:
                 return

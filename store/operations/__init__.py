@@ -19,35 +19,3 @@ from .runs import add_metrics, add_version, create_run, finish_run, request_stop
 from .starts import start_trajectory
 from .steps import append
 from .transaction import OPERATIONS, Operation, Transaction, Write
-
-__all__ = [
-    "OPERATIONS",
-    "BatchItem",
-    "Ending",
-    "Operation",
-    "Rewards",
-    "Transaction",
-    "Write",
-    "acknowledge",
-    "add_metrics",
-    "add_rewards",
-    "add_version",
-    "append",
-    "cancel_trajectories",
-    "close_group",
-    "create_reward_set",
-    "create_run",
-    "expire_groups",
-    "finish_run",
-    "finish_trajectory",
-    "grow_group",
-    "lease_groups",
-    "open_group",
-    "release",
-    "request_stop",
-    "rewind",
-    "run_writes",
-    "score_group",
-    "set_checkpoint",
-    "start_trajectory",
-]

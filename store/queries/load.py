@@ -115,13 +115,8 @@ def load_trajectory(database: Database, trajectory_id: str, *, verify: bool = Tr
 
 
 def load_trajectories(database: Database, trajectories: Sequence[str], *, texts: bool = False) -> list[Trajectory]:
-    """Return trajectories in the given order, with their steps and messages; ``texts`` as in ``load_groups``.
-
-    Raises:
-        NotFound: a trajectory is not in the store.
-        Pruned: retention removed the content of one.
-        StepCorrupt: content was altered.
-        BlobMissing: content is missing.
+    """Return trajectories in the given order, with their steps and messages; ``texts`` as in ``load_groups``. Raises as
+    ``load_trajectory`` does.
     """
     with database.read() as conn:
         rows = rows_with(conn, HEADS, trajectory.c.id, trajectories)
@@ -134,13 +129,8 @@ def load_trajectories(database: Database, trajectories: Sequence[str], *, texts:
 def load_groups(database: Database, groups: Sequence[str], *, texts: bool = False) -> list[Group]:
     """Return groups in the given order, each with the latest attempt of every member.
 
-    With ``texts``, steps have their observation texts, which a learner on tokens does not read.
-
-    Raises:
-        NotFound: a group is not in the store.
-        Pruned: retention removed the content of a member.
-        StepCorrupt: content was altered.
-        BlobMissing: content is missing.
+    With ``texts``, steps have their observation texts, which a learner on tokens does not read. Raises as
+    ``load_trajectory`` does, for a group or the content of a member.
     """
     with database.read() as conn:
         heads = {group.id: group for group in load_group_heads(conn, groups)}

@@ -6,7 +6,7 @@ are groups that lost content to retention.
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from itertools import islice
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -39,25 +39,20 @@ T = TypeVar("T")
 _member = trajectory.alias("member")
 
 
+@dataclass(eq=False)
 class RunReader:
     """Reads the surviving history of one run: without the trajectories that a version sampled which a resume abandoned.
 
     A read is retried while the database is locked or away.
     """
 
-    def __init__(
-        self,
-        run: str,
-        database: Database,
-        *,
-        texts: bool = False,
-        encode: Callable[[ScoredGroup], ScoredGroup] = lambda scored: scored,
-    ) -> None:
-        """With ``texts``, loaded steps have their observation texts; ``encode`` adds tokens to demonstrations."""
-        self._run = run
-        self._database = database
-        self._texts = texts
-        self._encode = encode
+    run: str
+    database: Database
+    _: KW_ONLY
+    texts: bool = False
+    """Whether loaded steps have their observation texts."""
+    encode: Callable[[ScoredGroup], ScoredGroup] = lambda scored: scored
+    """Adds tokens to demonstrations."""
 
     def groups(
         self,
@@ -74,7 +69,7 @@ class RunReader:
             states: only groups in these states; by default ready, filtered, leased, consumed and expired.
             min_update: only groups that this update or a later one consumed.
         """
-        consumed = _consumed(self._run)
+        consumed = _consumed(self.run)
         statement = (
             select(
                 rollout_group.c.id,
@@ -85,7 +80,7 @@ class RunReader:
             )
             .join(task_table, task_table.c.no == rollout_group.c.task_no)
             .join(consumed, consumed.c.group_no == rollout_group.c.no, isouter=True)
-            .where(*_scored_groups(self._run, states))
+            .where(*_scored_groups(self.run, states))
             .order_by(rollout_group.c.score_no.desc())
             .limit(limit)
         )
@@ -93,7 +88,7 @@ class RunReader:
             statement = statement.where(rollout_group.c.task_no == no_of(task_table, task))
         if min_update is not None:
             statement = statement.where(consumed.c.update_no >= min_update)
-        return read_retried(self._database, _summaries, statement)
+        return read_retried(self.database, _summaries, statement)
 
     def successes(self, task: str, *, min_return: float, limit: int) -> list[str]:
         """Return the ids of the newest trajectories of a task that succeeded (``records.is_success``).
@@ -107,7 +102,7 @@ class RunReader:
             .join(rollout_group, rollout_group.c.no == trajectory.c.group_no)
             .join(own, OF_OWN, isouter=True)
             .where(
-                *_scored_groups(self._run, REUSABLE_STATES),
+                *_scored_groups(self.run, REUSABLE_STATES),
                 rollout_group.c.task_no == no_of(task_table, task),
                 trajectory.c.source == Source.POLICY.value,
                 _has_return(),
@@ -121,7 +116,7 @@ class RunReader:
             found = (row.id for row in rows if is_success(row.success, Status(row.status), _total(row), min_return))
             return list(islice(found, limit))
 
-        return read_retried(self._database, newest)
+        return read_retried(self.database, newest)
 
     def demonstrations(
         self,
@@ -162,7 +157,7 @@ class RunReader:
             statement = statement.where(trajectory.c.env_id == environment)
         if task is not None:
             statement = statement.where(task_table.c.id == task)
-        return read_retried(self._database, lambda conn: list(conn.execute(statement).scalars()))
+        return read_retried(self.database, lambda conn: list(conn.execute(statement).scalars()))
 
     def load_demonstrations(self, trajectories: Sequence[str]) -> list[ScoredGroup]:
         """Return the groups of these trajectories with no other members, encoded; groups without a member are left out.
@@ -175,40 +170,34 @@ class RunReader:
         """
         both = select(trajectory.c.id, rollout_group.c.id.label("group_id"))
         which = both.join(rollout_group, rollout_group.c.no == trajectory.c.group_no)
-        rows = read_retried(self._database, among, which, trajectory.c.id, trajectories)
+        rows = read_retried(self.database, among, which, trajectory.c.id, trajectories)
         owners = {row.id: row.group_id for row in rows}
         groups = list(dict.fromkeys(owners[name] for name in trajectories if name in owners))
-        stored = retried(lambda: load_scored(self._database, groups, texts=True))
+        stored = retried(lambda: load_scored(self.database, groups, texts=True))
         wanted = set(trajectories)
-        encoded = [self._encode(_with_members(one, wanted)) for one in stored]
+        encoded = [self.encode(_with_members(one, wanted)) for one in stored]
         return [one for one in encoded if one.group.trajectories]
 
     def load(self, groups: Sequence[str]) -> list[ScoredGroup]:
         """Return groups with tokens and shaped rewards, in the given order.
 
-        Groups that a resume abandoned, and those of other runs, are left out.
-
-        Raises:
-            StepCorrupt: stored content was altered.
+        Groups that a resume abandoned, and those of other runs, are left out. Raises StepCorrupt.
         """
         known = self._surviving(rollout_group, groups)
-        return retried(lambda: load_scored(self._database, known, texts=self._texts))
+        return retried(lambda: load_scored(self.database, known, texts=self.texts))
 
     def load_trajectories(self, trajectories: Sequence[str]) -> list[tuple[Trajectory, Sequence[float]]]:
         """Return trajectories with tokens, each with its shaped rewards per turn, in the given order.
 
-        Trajectories that a resume abandoned, and those of other runs, are left out.
-
-        Raises:
-            StepCorrupt: stored content was altered.
+        Trajectories that a resume abandoned, and those of other runs, are left out. Raises StepCorrupt.
         """
         known = self._surviving(trajectory, trajectories)
-        return retried(lambda: load_scored_trajectories(self._database, known, texts=self._texts))
+        return retried(lambda: load_scored_trajectories(self.database, known, texts=self.texts))
 
     def _surviving(self, table: Table, names: Sequence[str]) -> list[str]:
         """Return the ids of rows that are in the surviving history of the run, in the given order."""
-        which = select(table.c.id).where(surviving(table, self._run))
-        kept = {name for (name,) in read_retried(self._database, among, which, table.c.id, names)}
+        which = select(table.c.id).where(surviving(table, self.run))
+        kept = {name for (name,) in read_retried(self.database, among, which, table.c.id, names)}
         return [name for name in names if name in kept]
 
 

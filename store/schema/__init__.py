@@ -35,35 +35,3 @@ from .episodes import (
 from .runs import EVALUATION, batch_group, batch_item, lease, metric, policy_version, run, store_setting, train_batch
 from .statements import KEYS_MAX, Lookup, among, insert_once, no_of
 from .types import metadata
-
-__all__ = [
-    "EVALUATION",
-    "KEYS_MAX",
-    "OWN",
-    "RESULT",
-    "SUCCEEDED",
-    "Lookup",
-    "among",
-    "batch_group",
-    "batch_item",
-    "blob",
-    "insert_once",
-    "lease",
-    "message_image",
-    "metadata",
-    "metric",
-    "no_of",
-    "partial_turn",
-    "policy_version",
-    "reward",
-    "reward_set",
-    "rollout_group",
-    "run",
-    "step",
-    "step_image",
-    "store_setting",
-    "succeeded",
-    "task",
-    "train_batch",
-    "trajectory",
-]

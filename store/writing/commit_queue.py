@@ -100,7 +100,7 @@ class CommitQueue:
         self._window_s = window_ms / 1000
         self._retry_s = retry_s
         self._queue: deque[_Call] = deque()
-        self._pending = 0
+        self.pending = 0
         """The writes of the calls in the queue."""
         self._changed = threading.Condition()
         self._closing = False
@@ -142,10 +142,10 @@ class CommitQueue:
         with self._changed:
             if self._closing:
                 raise StoreError(f"`{writes[0].operation}` was not stored: the store's writer is closed")
-            queued = self._pending
+            queued = self.pending
             self._queue.append(call)
-            self._pending += len(writes)
-            if not queued or queued < MAX_BATCH <= self._pending:
+            self.pending += len(writes)
+            if not queued or queued < MAX_BATCH <= self.pending:
                 self._changed.notify()
         return call.future
 
@@ -156,11 +156,6 @@ class CommitQueue:
     async def run(self, writes: Sequence[Write[Any]]) -> Answers:
         """Commit writes in their order, off the event loop. A failure is an answer: one hides no others."""
         return await asyncio.wrap_future(self.submit_all(writes)) if writes else []
-
-    @property
-    def pending(self) -> int:
-        """Return how many writes wait."""
-        return self._pending
 
     def close(self, timeout_s: float = 60.0) -> None:
         """Commit the queued writes, then stop; later submissions are rejected.
@@ -196,14 +191,14 @@ class CommitQueue:
         with self._changed:
             while not self._queue and not self._closing:
                 self._changed.wait()
-            if self._queue and not self._closing and self._pending < MAX_BATCH:
-                self._changed.wait_for(lambda: self._closing or self._pending >= MAX_BATCH, self._window_s)
+            if self._queue and not self._closing and self.pending < MAX_BATCH:
+                self._changed.wait_for(lambda: self._closing or self.pending >= MAX_BATCH, self._window_s)
             calls: list[_Call] = []
             size = 0
             while self._queue and (not calls or size + len(self._queue[0].writes) <= MAX_BATCH):
                 calls.append(self._queue.popleft())
                 size += len(calls[-1].writes)
-            self._pending -= size
+            self.pending -= size
             return calls
 
     def _stage(self, call: _Call) -> None:
@@ -267,7 +262,7 @@ class CommitQueue:
     def _give_up(self, calls: Iterable[_Call], error: StoreUnavailable) -> None:
         """Fail ``calls``, and those that queued up while the store was away: they have waited for it, too."""
         with self._changed:
-            queued, self._queue, self._pending = self._queue, deque(), 0
+            queued, self._queue, self.pending = self._queue, deque(), 0
         for call in [*calls, *(one for one in queued if one.begin())]:
             call.resolve(repeat(error))
 
