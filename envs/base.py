@@ -56,8 +56,7 @@ class TurnEnv(gymnasium.Env[Obs, str]):
     """Whether ``snapshot`` and ``restore`` work: a rollout controller may then branch and suspend an
     episode."""
     runner: str = "gym"
-    """The name of the runner that plays its episodes (``agents.rollout.runners``); ``gym`` calls ``step`` with each
-    action of the player."""
+    """The runner that plays its episodes (``agents.rollout.runners``); ``gym`` calls ``step`` with each action."""
 
     thread_bound: bool = True
     """Whether its methods must run in the thread that made it, as a browser's must. If not, calls that take

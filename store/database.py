@@ -214,9 +214,7 @@ def _revision(database: Database) -> str | None:
 
 
 def _upgrade(database: Database) -> None:
-    """Migrate with foreign keys off, since SQLite rebuilds tables and cannot switch them inside a transaction; they are
-    checked at the end.
-    """
+    """Migrate with foreign keys off, checked at the end: SQLite rebuilds tables, and no transaction can switch them."""
     is_sqlite = database.engine.dialect.name == "sqlite"
     try:
         with database._writing.connect() as conn:

@@ -40,8 +40,7 @@ LOCK = "lock"
 """The file in a run's folder that its driver locks. It holds the process id, the host's name and the id of the host's
 boot, one per line."""
 CHECK_INTERVAL_S = 2.0
-"""Seconds between two checks of the connection that holds an advisory lock, and between two attempts to take it again.
-"""
+"""Seconds between two checks of the connection with an advisory lock, and between two attempts to take it again."""
 CLOSE_TIMEOUT_S = 5.0
 """Seconds to end the watch of an advisory lock; a server that does not answer may delay it for longer."""
 READERS_TIMEOUT_S = 1.0

@@ -159,9 +159,7 @@ class RunStore:
         )
 
     async def collect(self, policy: RetentionPolicy) -> Collected:
-        """Apply a retention policy to the run, and delete content that nothing in the store refers to. Raises
-        StoreError.
-        """
+        """Apply a retention policy to the run, and delete content that nothing refers to. Raises StoreError."""
         return await asyncio.to_thread(collect, self._database, policy, run=self.run)
 
     # Versions
@@ -225,9 +223,7 @@ class RunStore:
         return await asyncio.to_thread(read_retried, self._database, queries.members, group)
 
     async def load(self, groups: Sequence[str], *, texts: bool = False) -> list[Group]:
-        """Return whole groups in the given order; ``texts`` adds the observation texts of their steps. Raises NotFound,
-        StepCorrupt.
-        """
+        """Return whole groups in the given order, with ``texts`` their observations. Raises NotFound, StepCorrupt."""
         loaded = await asyncio.to_thread(retried, lambda: queries.load_groups(self._database, groups, texts=texts))
         for one in loaded:
             self._recent.add(one, texts=texts)
@@ -246,8 +242,7 @@ class RunStore:
     def reader(
         self, *, texts: bool = False, encode: Callable[[ScoredGroup], ScoredGroup] = lambda scored: scored
     ) -> queries.RunReader:
-        """Return blocking reads of this run, for use outside the event loop; ``texts`` as in ``load``, ``encode`` as in
-        ``RunReader``."""
+        """Return blocking reads of this run, for other threads; ``texts`` and ``encode`` as in ``RunReader``."""
         return queries.RunReader(self.run, self._database, texts=texts, encode=encode)
 
     # Leases

@@ -69,9 +69,7 @@ class _Claimed(BaseException):
 
 
 class Calls:
-    """The calls in one thread, of one environment or of all that share the thread of an event loop. Every method is
-    called in that loop.
-    """
+    """The calls in one thread, of one or of many environments; every method is called in one event loop."""
 
     def __init__(self, name: str, place: Place | None = None) -> None:
         """``place`` is that of the only environment; None for a shared thread."""

@@ -58,9 +58,7 @@ class EnvThread:
         self.holds_sandbox = False
         """Whether an idle environment may still hold a lease: it must be closed, not reused. Set by ``make``."""
         self.package = ""
-        """The installed package that provides the environment, with its version (``envs.tasks.env_package``); set by
-        ``make``.
-        """
+        """The installed package of the environment, with its version (``envs.tasks.env_package``); set by ``make``."""
         self._place = Place()
         self._calls: Calls | None = None
         """The calls in the thread of the environment; None before ``make`` and after ``close``."""

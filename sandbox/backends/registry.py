@@ -66,9 +66,7 @@ def all_prerequisites() -> list[Prerequisite]:
 
 
 def check_options(name: str, options: dict[str, Any]) -> None:
-    """Check the name of a backend and its options; with ``auto``, one of its backends must have them all. Raises
-    SandboxError.
-    """
+    """Check a backend and its options; with ``auto``, one of its backends must have them all. Raises SandboxError."""
     if name != AUTO:
         _parse_options(name, options)
     elif options:

@@ -26,8 +26,7 @@ NAMES = (STORE_ID, BLOB_ROOT, RUNS, SEARCH_INDEX)
 MARKER = "turnwise-store"
 """Name of the marker file; its lines are the ``store_id`` of its store and the owner (``BlobRoot.owner``)."""
 SUFFIX = ".blobs"
-"""The blob folder of an SQLite store is next to its file and has the file's name with this suffix: several stores may
-be in one folder."""
+"""The blob folder of an SQLite store has the name of the file with this suffix: a folder may hold several stores."""
 _DATABASE = "SELECT datname || ' ' || oid FROM pg_database WHERE datname = current_database()"
 _NAME_IT = "`?blobs=FOLDER` in the URL of the store or in the variable `TURNWISE_BLOBS`"
 
@@ -39,8 +38,7 @@ class BlobRoot:
     store_id: str
     """32 hex digits."""
     recorded: str | None
-    """The folder or URL, without secrets, relative to the SQLite file's folder if it is in there; None if no blob has
-    a file yet."""
+    """The folder or URL, without secrets, relative to the SQLite file if possible; None without a blob in a file."""
     file: Path | None
     """The SQLite file; None on PostgreSQL."""
     database: str = ""

@@ -24,9 +24,7 @@ from ..schema.types import unescape
 TABLE = "search_index"
 TURNS_PER_SEARCH = 100_000
 TEXT_MAX = 100_000
-"""Bytes per text that are indexed. PostgreSQL refuses a `tsvector` of more than 1 MiB, and words with hyphens count
-several times in it.
-"""
+"""Bytes per text that are indexed: a `tsvector` has at most 1 MiB, in which words with hyphens count several times."""
 
 _CHUNK = 100
 _CREATE = {

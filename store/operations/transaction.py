@@ -159,9 +159,7 @@ def insert_content(tx: Transaction, writes: Iterable[Write[Any]]) -> None:
 
 
 OPERATIONS: dict[str, Operation[..., Any]] = {}
-"""Every operation by name; filled when ``store.operations`` is imported. A ``Write`` that crossed a process boundary
-finds its operation here.
-"""
+"""Every operation by name, once ``store.operations`` is imported: a ``Write`` from another process finds its own."""
 
 
 def operation(function: Callable[Concatenate[Transaction, P], T]) -> Operation[P, T]:

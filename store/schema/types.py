@@ -81,9 +81,7 @@ class Hash(TypeDecorator[str]):
 
 
 class Content(LargeBinary):
-    """Bytes. An edit of the SQLite file by hand may leave text in the column: it is read as bytes too, so that the hash
-    reveals it.
-    """
+    """Bytes. Text, which an edit of the SQLite file may leave, is read as bytes too, so that the hash reveals it."""
 
     def result_processor(self, dialect: Dialect, coltype: object) -> Callable[[Any], bytes | None]:
         return lambda value: None if value is None else _as_bytes(value)

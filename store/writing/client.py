@@ -33,8 +33,7 @@ LOG = logging.getLogger(__name__)
 T = TypeVar("T")
 
 Send = Callable[[list[Write[Any]]], Awaitable[Answers]]
-"""Commits writes in their order and returns the result or the exception of each: ``CommitQueue.run``, here or in
-another process."""
+"""Commits writes in their order and returns the result or exception of each (``CommitQueue.run``)."""
 
 MAX_PENDING_WRITES = 4096
 """Writes that may be pending before ``wait_for_room`` waits."""

@@ -37,9 +37,7 @@ ARGUMENTS = [
 ]
 CLOSE_TIMEOUT_S = 3.0
 LAUNCH_TIMEOUTS_S = (15.0, 25.0)
-"""Limits of both attempts to start Chromium in a new sandbox. Together they are below the time in which the driver must
-start.
-"""
+"""Limits of both attempts to start Chromium in a new sandbox, together below the limit of the start of the driver."""
 RESTART_TIMEOUTS_S = (4.0, 7.0)
 """Limits of both attempts to start Chromium again, within the time that a step or an episode has for it."""
 MAX_KEPT_CONTEXTS = 6

@@ -202,8 +202,7 @@ class Context:
 
     @property
     def has_lost_page(self) -> bool:
-        """Whether the tab in which the action opened an address was closed before the page was parsed; another tab is
-        then active."""
+        """Whether the tab in which the action opened an address was closed before the page was parsed."""
         tab = self.addressed
         return bool(self.tabs) and tab is not None and tab not in self.tabs and tab.navigating
 

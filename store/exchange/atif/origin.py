@@ -1,6 +1,4 @@
-"""The values that turnwise writes into the ``extra`` fields of an ATIF document, so that an import restores
-the episode.
-"""
+"""The values in the ``extra`` fields of an ATIF document, so that an import restores the episode."""
 
 from collections.abc import Mapping
 from datetime import datetime

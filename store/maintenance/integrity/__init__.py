@@ -40,8 +40,7 @@ UNCOVERED_COLUMNS: dict[str, str] = {
     "rollout_group.no": "that of an open group without members, to which no other row refers yet",
     "trajectory.no": "that of a running trajectory without turns, to which no other row refers yet",
 }
-"""The columns, by ``table.column``, whose change no check finds, with the reasons. The test of tampering holds both
-lists against the checks."""
+"""The columns, by ``table.column``, whose change no check finds, with the reasons. A test holds both lists."""
 UNCOVERED_ROWS: dict[str, str] = {
     "trajectory deleted": "a running one without turns: it holds nothing yet. The trajectories of a group are counted "
     "when the group closes, because a count at each start would make all workers wait for one row",

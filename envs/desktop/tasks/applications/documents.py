@@ -50,8 +50,7 @@ SHAPES: dict[str, Callable[[Plane, Plane], Mask]] = {
     "triangle": lambda x, y: (abs(y) < 0.6) & (abs(x) < (y + 0.6) / 2),
     "cross": lambda x, y: (np.minimum(abs(x), abs(y)) < 0.2) & (np.maximum(abs(x), abs(y)) < 0.7),
 }
-"""Whether a point is in the shape; in the largest square in the middle, both coordinates run from -1 to 1, to the right
-and downwards."""
+"""Whether a point is in the shape; in the largest middle square, x (right) and y (down) run from -1 to 1."""
 GROUND = (244, 242, 236)
 
 
