@@ -41,7 +41,7 @@ CATALOGUE = (
 )
 LINE = 100
 """Characters of a line."""
-SHARED_BY = 3
+SHARED_BY = 2
 """Commands or slots that share an option with one meaning from which on the page explains it once."""
 CITATION = re.compile(r"(?:\(|Source: )([A-Z][^()]*? (?:19|20)\d\d(?:, arXiv:\d{4}\.\d{5})?)(?=[,);:. ])")
 """A paper as docstrings cite it: ``(Hu 2025, arXiv:2501.03262)``, also after ``Source:`` instead of in parentheses."""

@@ -91,7 +91,7 @@ class LLMJudge(RewardShaper):
     api_key_env: str = ""
     """Name of the environment variable that holds the server's key; the key itself is never stored."""
     timeout_s: float = Field(60.0, gt=0)
-    """Seconds per answer, with the waits that the server asks for."""
+    """Seconds per answer, with the waits that the server requests."""
     max_retries: int = Field(2, ge=0)
     """Retries after a failed request or an answer without a score."""
     max_concurrent_requests: int = Field(16, ge=1)
