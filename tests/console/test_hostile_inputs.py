@@ -1,7 +1,7 @@
 """Every command of the program, with inputs that nobody planned for: the answer is one line, never a traceback.
 
 The commands and their parameters are read from the program, so a new command is driven too. A new required parameter
-needs a value in ``VALUES``. In CI every command meets a sixth of the values, and every value some command;
+needs a value in ``VALUES``. In CI every command meets a twelfth of the values, and every value some command;
 ``make soak`` runs all.
 """
 
@@ -91,7 +91,7 @@ def commands(command: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 
 COMMANDS = dict(commands(typer.main.get_command(app)))
-SHARES = [6, pytest.param(1, marks=pytest.mark.soak)]
+SHARES = [12, pytest.param(1, marks=pytest.mark.soak)]
 """One value of so many is tried with each command."""
 T = TypeVar("T")
 
