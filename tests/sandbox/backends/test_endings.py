@@ -70,8 +70,21 @@ def ended(end: Callable[[Sandbox], object], first: str = "true") -> SandboxError
     return asyncio.run(work())
 
 
-@pytest.mark.parametrize("how", OUTSIDE)
-@pytest.mark.parametrize("first", ["", "kept = bytearray(1 << 30)"], ids=["idle", "after an out-of-memory kill"])
+@pytest.mark.parametrize(
+    ("how", "first"),
+    [
+        *(pytest.param(how, "", id=f"{how}, idle") for how in OUTSIDE),
+        *(
+            pytest.param(
+                how,
+                "kept = bytearray(1 << 30)",
+                marks=() if how == "docker kill" else pytest.mark.soak,
+                id=f"{how}, after an out-of-memory kill",
+            )
+            for how in OUTSIDE
+        ),
+    ],
+)
 def test_an_end_from_outside_is_a_lost_sandbox(how: str, first: str) -> None:
     error = ended(lambda sandbox: OUTSIDE[how](sandbox.id), first)
     assert type(error) is SandboxLost, error
