@@ -1,4 +1,7 @@
-"""Hidden tests that give no verdict on the code are refused when the task is prepared, by name and with the reason."""
+"""Hidden tests that give no verdict on the code are refused when the task is prepared, by name and with the reason.
+
+CI tries a way of every kind; the soak tries all.
+"""
 
 from pathlib import Path
 
@@ -10,6 +13,7 @@ from turnwise.envs.code.task import CodeTask, changed
 from turnwise.envs.code.task_folder import load
 from turnwise.sandbox import SandboxLease
 from turnwise.tests.envs.code.small_task import BROKEN, FIXED, small_task, write
+from turnwise.tests.envs.soaked import soaked_but
 
 RIGHT = "import pytest, calc\n\n\ndef test_right():\n    assert calc.add(2, 3) == 5\n\n\n"
 UNFIT = {
@@ -46,7 +50,19 @@ UNFIT = {
 }
 
 
-@pytest.mark.parametrize("kind", UNFIT)
+IN_CI = (
+    "skipif",
+    "skip in a fixture",
+    "unittest",
+    "expected failure",
+    "xfail that passes",
+    "xfail in the body",
+    "async",
+    "of the agent's code",
+)
+
+
+@pytest.mark.parametrize("kind", soaked_but(IN_CI, UNFIT))
 def test_a_hidden_test_without_a_verdict_is_refused(docker: str, tmp_path: Path, kind: str) -> None:
     source, reason = UNFIT[kind]
     task = load(small_task(tmp_path / "add", hidden=RIGHT + source))[0]
