@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds the wheel, installs it in a fresh environment and works with it in a separate folder: envs new, eval, replay,
-# plan (tests/house/test_readme.py trains). Then uses a clone of another name.
+# and one update of a training. Then uses a clone of another name.
 # Only turnwise is installed: the dependencies are read from .venv.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -23,7 +23,7 @@ use() { # the first steps of a user, away from any checkout
         "$1/bin/python" -c 'import turnwise, turnwise.envs, turnwise.store; print(turnwise.__file__)' | grep -F "$3")
 }
 
-work_on() { # a project of one's own in the environment $1: make an environment, check it, play, replay and plan
+work_on() { # a project of one's own in the environment $1: make an environment, check it, play, replay and train
     mkdir "$work/project" && (
         cd "$work/project"
         export PATH="$1/bin:$PATH" OMP_NUM_THREADS=1
@@ -34,7 +34,8 @@ work_on() { # a project of one's own in the environment $1: make an environment,
         turnwise trajectories list --limit 4 --ids | xargs turnwise trajectories replay | tail -1
         printf '%s\n' 'name = "colors"' 'preset = "tiny"' 'max_steps = 1' '[[environments]]' 'id = "colors/Colors-v0"' \
             '[horizon]' 'max_turns = 6' >colors.toml
-        turnwise plan colors.toml | tail -1
+        turnwise train colors.toml --set evaluation.tasks=0 --set sft_warmup.steps=100 | tail -1
+        turnwise trajectories replay --run colors --sample 4 | tail -1
     )
 }
 
