@@ -221,6 +221,10 @@ class Step:
     model_ms: float
     env_ms: float
     images: Sequence[str] = ()
+    """Blob hashes of the images of the observation."""
+    screenshot: str = ""
+    """Blob hash of a screenshot that the run kept of an observation without images; no policy read it. Empty for none.
+    """
     created_at: datetime | None = None
     """When the environment answered the action, by the clock of the host that played; None: when the row was built."""
     failed: bool = False
@@ -270,6 +274,8 @@ class Trajectory:
     """
     final_images: Sequence[str] = ()
     """Blob hashes of the images of the final observation."""
+    final_screenshot: str = ""
+    """Blob hash of a screenshot that the run kept of the end of the episode (``Step.screenshot``)."""
     uid: UUID | None = None
     """An id that no trajectory of another store has; None before the trajectory is stored."""
 

@@ -112,7 +112,10 @@ class TurnEnv(gymnasium.Env[Obs, str]):
         return
 
     def screenshot(self) -> Image | Png | None:
-        """Return a picture of the current state for a person who plays; None if the observation is the picture."""
+        """Return a picture of the current state for a person; None if the observation is the picture.
+
+        A run keeps it of each episode's end (``rollout.screenshots``).
+        """
         return None
 
     def snapshot(self) -> Any:
@@ -349,13 +352,13 @@ def checked_actions(env: TurnEnv) -> list[tuple[str, float]]:
     return actions
 
 
-def provides_oracle(env: TurnEnv) -> bool:
-    """Return whether an environment defines an oracle; it may still have no action for a task."""
+def provides(env: TurnEnv, name: str) -> bool:
+    """Return whether an environment defines an optional method, such as ``oracle``."""
     try:
-        found = env.provider("oracle") if isinstance(env, Adapted) else env
+        found = env.provider(name) if isinstance(env, Adapted) else env
     except NotImplementedError:
         return False
-    return found is not None and overrides(found, "oracle")
+    return found is not None and overrides(found, name)
 
 
 def overrides(env: gymnasium.Env[Any, Any], name: str) -> bool:

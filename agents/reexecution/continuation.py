@@ -81,12 +81,11 @@ class StoredStart:
                 )
             images = images_by_hash(before)
             progress.images.update(images)
-            progress.steps.append(replace(step, message=None, images=tuple(images)))
+            progress.steps.append(replace(step, message=None, images=tuple(images), screenshot=""))
             progress.extras.update(result.extras)
             turns.append(PastTurn(before.text, before.images, step.action if result.patch is None else result.patch))
         progress.turns, progress.reward = self.at, fsum(step.reward for step in progress.steps)
-        progress.success = result.success
-        progress.final_hash, progress.final_text, progress.final_images = result.hash, result.text, result.images
+        progress.success, progress.last = result.success, result
         return progress, result, turns
 
 

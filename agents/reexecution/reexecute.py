@@ -21,10 +21,8 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from ...envs.base import TurnEnv
 from ...envs.errors import EnvError, UnknownEnvironment
 from ...envs.runner.env_thread import EnvThread
-from ...envs.runner.observations import png
 from ...envs.runner.step_result import StepResult
 from ...records import Status, Trajectory
 from ...store.database import Database
@@ -192,14 +190,9 @@ async def _execute(
 
 async def _keep(keep: Keep, trajectory_id: str, turns: int, env_thread: EnvThread, result: StepResult) -> None:
     """Pass on the picture of a result: that of its observation, or else the environment's screenshot."""
-    image = result.images[0] if result.images else await env_thread.run("screenshot", _screenshot, CALL_TIMEOUT_S)
+    image = result.images[0] if result.images else await env_thread.screenshot(CALL_TIMEOUT_S)
     if image is not None:
         keep(trajectory_id, turns, image)
-
-
-def _screenshot(env: TurnEnv) -> bytes | None:
-    image = env.screenshot()
-    return None if image is None else png(image)
 
 
 def _other_image(then: Mapping[str, Any], now: Mapping[str, Any]) -> str:

@@ -13,6 +13,7 @@ from .control import CONTINUES
 from .player import Player
 from .progress import Progress, Start
 from .running_group import RunningMember
+from .screenshots import Screenshots
 from .timeouts import Timeouts
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ class Episode:
     player: Player
     timeouts: Timeouts
     record: TrajectoryWriter
+    screenshots: Screenshots = "end"
     progress: Progress = field(default_factory=Progress)
 
     @property

@@ -30,6 +30,7 @@ from .player import Player, Restorable
 from .progress import Progress
 from .runners import play_episode, record_failed_start, run_to_completion
 from .running_group import RunningGroup, RunningMember
+from .screenshots import Screenshots
 from .timeouts import Timeouts
 
 MAX_RETRIES = 1
@@ -93,6 +94,7 @@ class GroupRunner:
         policy: str = "",
         source: Source = Source.POLICY,
         seed: int = 0,
+        screenshots: Screenshots = "end",
     ) -> None:
         """``concurrency`` bounds the number of episodes per environment key; a key that is missing is unbounded.
         ``seed`` is that of the run; the streams of rollout controllers depend on it."""
@@ -103,6 +105,7 @@ class GroupRunner:
         self._policy = policy
         self._source = source
         self._seed = seed
+        self._screenshots = screenshots
         self._slots = {name: asyncio.Semaphore(count) for name, count in concurrency.items()}
         self._slot_count = sum(concurrency.values())
         self._environments = Environments()
@@ -223,14 +226,14 @@ class GroupRunner:
             player = self._player(env_thread, group, trajectory)
             member.play(branchable=env_thread.restorable and isinstance(player, Restorable))
             record = TrajectoryWriter(self._client, trajectory)
-            episode = Episode(trajectory, member, env_thread, player, self._timeouts, record)
+            episode = Episode(trajectory, member, env_thread, player, self._timeouts, record, self._screenshots)
             outcome = await play_episode(episode)
         finally:
             if player is not None:
                 player.close()
             # A truncated environment still holds its sandbox, so close it instead of pooling it.
             reusable = {Status.COMPLETED} if env_thread.holds_sandbox else SCORED_STATUSES
-            if outcome is not None and outcome.status in reusable:
+            if outcome is not None and outcome.status in reusable and not env_thread.lost:
                 self._environments.keep(env_thread)
             elif outcome is not None and member.dropped:
                 longest_call_s = max(self._timeouts.reset_s, self._timeouts.step_s, SNAPSHOT_S)

@@ -22,6 +22,7 @@ from ..errors import EngineFailed, HorizonReached, PolicyFailed
 from .episode import Episode, StepTimeout
 from .player import Patchable, PlayerTurn, Restorable
 from .progress import BranchPoint
+from .screenshots import take_screenshot
 
 if TYPE_CHECKING:
     from ...envs.runner.step_result import StepResult
@@ -79,29 +80,37 @@ class GymRunner:
     async def _turn(self, before: StepResult) -> StepResult:
         """Let the player act on a result, apply the action, record both, and return the next result."""
         episode, progress = self._episode, self._episode.progress
+        screenshot = await self._screenshot(before)
         started = perf_counter()
         with self._charged(PolicyFailed, "it waited for the policy's answer"):
             async with asyncio.timeout(self._timeouts.turn_s + PLAYER_GRACE_S):
                 played = await episode.player.act(before.text, before.images)
         model_ms = 1000 * (perf_counter() - started)
         images, messages = images_by_hash(before), list(played.messages)
+        kept = {} if screenshot is None else {hashlib.sha256(screenshot).hexdigest(): screenshot}
         try:
             with self._charged(StepTimeout, "the environment applied an action"):
                 result = await episode.env_thread.step(played.text, self._timeouts.step_s)
         except EnvError as error:
-            failed = _step(progress.turns, before, played, messages, images, model_ms)
-            episode.record.append([failed], messages, images)
+            failed = _step(progress.turns, before, played, messages, images, kept, model_ms)
+            episode.record.append([failed], messages, images | kept)
             if isinstance(error, EnvTimeout):
                 raise StepTimeout(str(error)) from error
             raise
         if result.patch is not None and isinstance(episode.player, Patchable):
             messages += episode.player.patch(result.patch)
-        step = _step(progress.turns, before, played, messages, images, model_ms, result)
-        episode.add_turn(step, messages, images, played.tokens)
-        progress.success = result.success
-        progress.final_hash, progress.final_text, progress.final_images = result.hash, result.text, result.images
+        step = _step(progress.turns, before, played, messages, images, kept, model_ms, result)
+        episode.add_turn(step, messages, images | kept, played.tokens)
+        progress.success, progress.last = result.success, result
         progress.extras.update(result.extras)
         return result
+
+    async def _screenshot(self, seen: StepResult) -> bytes | None:
+        """Return the screenshot of an observation, if the run keeps those of all."""
+        if self._episode.screenshots != "all":
+            return None
+        extras = self._episode.progress.extras
+        return await take_screenshot(self._episode.env_thread, seen, self._timeouts.step_s, extras, ended=False)
 
     async def _branch_point(self, result: StepResult) -> BranchPoint | None:
         """Return the point after the current turn; None if the environment has no snapshot of its state."""
@@ -146,6 +155,7 @@ def _step(
     played: PlayerTurn,
     messages: Sequence[Message],
     images: Mapping[str, bytes],
+    kept: Mapping[str, bytes],
     model_ms: float,
     after: StepResult | None = None,
 ) -> Step:
@@ -165,6 +175,7 @@ def _step(
         model_ms=model_ms,
         env_ms=after.ms if after else 0.0,
         images=tuple(images),
+        screenshot=next(iter(kept), ""),
         cut_by=played.cut_by,
         created_at=datetime.now(UTC) if after else None,
         failed=after is None,

@@ -27,10 +27,8 @@ class Progress:
     tokens: int = 0
     reached: Limit | None = None
     cut_turns: int = 0
-    final_hash: str = ""
-    final_text: str | None = None
-    final_images: Sequence[bytes] = ()
-    """The images of the last observation, as PNG."""
+    last: StepResult | None = None
+    """The result of the last turn; None before the end of the first."""
     extras: dict[str, Any] = field(default_factory=dict)
     steps: list[Step] = field(default_factory=list)
     """The steps and messages so far, and their images; kept only if the episode may be branched or suspended."""

@@ -10,12 +10,12 @@ To add a runner, write one file with a class that follows ``episode.EpisodeRunne
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 from ...envs.errors import EnvError
 from ...errors import TurnwiseError
-from ...records import EndedBy, Outcome, Status, Trajectory
+from ...records import SCORED_STATUSES, EndedBy, Outcome, Status, Trajectory
 from ...store.operations import Ending
 from ...store.writing.trajectory_writer import TrajectoryWriter
 from ..errors import EngineFailed, HorizonReached, ImagesUnsupported, PolicyFailed
@@ -23,6 +23,7 @@ from .control import CONTINUES, LOSS_WEIGHT
 from .episode import Episode, EpisodeRunner, StepTimeout
 from .gym_runner import GymRunner
 from .progress import Progress
+from .screenshots import take_screenshot
 
 if TYPE_CHECKING:
     from ...store.writing.client import StoreClient
@@ -78,7 +79,7 @@ async def play_episode(episode: Episode) -> Outcome:
     progress.set_extra(LOSS_WEIGHT, member.weight, absent=1.0)
     if episode.env_thread.package:
         progress.extras[ENV_PACKAGE] = episode.env_thread.package
-    await run_to_completion(_finish(record, progress, ended_by))
+    await run_to_completion(_finish(record, progress, ended_by, _screenshot(episode)))
     if unplayable is not None:
         raise ImagesUnsupported(reason) from unplayable
     return progress.outcome(episode.trajectory)
@@ -107,8 +108,20 @@ async def run_to_completion(work: Coroutine[Any, Any, None]) -> None:
     task.result()
 
 
-async def _finish(record: TrajectoryWriter, progress: Progress, ended_by: EndedBy) -> None:
-    truncated = progress.status is Status.TRUNCATED
+async def _screenshot(episode: Episode) -> bytes | None:
+    """Return the screenshot of the end, unless the episode failed or the run keeps none."""
+    progress = episode.progress
+    if episode.screenshots == "none" or progress.status not in SCORED_STATUSES or progress.last is None:
+        return None
+    timeout_s = episode.timeouts.step_s
+    return await take_screenshot(episode.env_thread, progress.last, timeout_s, progress.extras, ended=True)
+
+
+async def _finish(
+    record: TrajectoryWriter, progress: Progress, ended_by: EndedBy, screenshot: Awaitable[bytes | None] | None = None
+) -> None:
+    kept = None if screenshot is None else await screenshot
+    truncated, last = progress.status is Status.TRUNCATED, progress.last
     ending = Ending(
         progress.status,
         reward=progress.reward,
@@ -117,8 +130,8 @@ async def _finish(record: TrajectoryWriter, progress: Progress, ended_by: EndedB
         stop_reason=progress.error if truncated else "",
         reached=progress.reached,
         ended_by=ended_by,
-        final_observation_hash=progress.final_hash,
-        final_observation=progress.final_text,
+        final_observation_hash=last.hash if last else "",
+        final_observation=last.text if last else None,
         extras=progress.extras,
     )
-    await record.finish(ending, progress.final_images)
+    await record.finish(ending, last.images if last else (), kept)

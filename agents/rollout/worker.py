@@ -33,6 +33,7 @@ from ..tokens.renderers import load_renderer
 from .assignment import Assignment
 from .group_runner import GroupRunner
 from .player import Player, PolicyContext
+from .screenshots import Screenshots
 from .timeouts import Timeouts
 
 PolicyPlayerFactory = Callable[[PolicyContext], Player]
@@ -55,6 +56,7 @@ class WorkerSpec:
     create_player: PolicyPlayerFactory
     seed: int
     """The seed of the run, for the random streams of rollout controllers."""
+    screenshots: Screenshots = "end"
     sandboxes: str = ""
     """Name of the run whose hosts lease sandboxes to environments; empty if no environment needs one."""
     logs: LogFolder | None = None
@@ -134,7 +136,14 @@ class RolloutWorker(ProfiledActor):
         spec = self._spec
         self._engine_client = PolicyClient(self._engines, Sampling(tuple(self._renderer.stop_tokens), spec.temperature))
         self._store_client = StoreClient(send_to(nearest_writer(self._writers)), BlobStore(spec.blobs, spec.blob_root))
-        self._runner = GroupRunner(self._store_client, self._player, spec.timeouts, spec.concurrency, seed=spec.seed)
+        self._runner = GroupRunner(
+            self._store_client,
+            self._player,
+            spec.timeouts,
+            spec.concurrency,
+            seed=spec.seed,
+            screenshots=spec.screenshots,
+        )
         return self._runner
 
     def _player(self, env_thread: EnvThread, group: Group, trajectory: Trajectory) -> Player:

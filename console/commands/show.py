@@ -168,7 +168,7 @@ def _print(shown: _Shown, steps: Sequence[Step], turn: int | None, *, brief: boo
         if not brief:
             console().print()
         print_text(f"{INDENT}{_text(shown.last, brief=brief)}", MARGIN)
-        _print_images(shown.trajectory.final_images)
+        _print_images(_pictures(shown.trajectory.final_images, shown.trajectory.final_screenshot))
 
 
 def _print_head(shown: _Shown, *, brief: bool) -> None:
@@ -195,7 +195,7 @@ def _print_head(shown: _Shown, *, brief: bool) -> None:
 def _print_turn(step: Step, shaped: Sequence[float] | None, *, brief: bool) -> None:
     print_text(f"{step.index}  {_text(step.observation, brief=brief)}", MARGIN)
     if not brief:
-        _print_images(step.images)
+        _print_images(_pictures(step.images, step.screenshot))
     invalid = "  (the environment failed)" if step.failed else "" if step.action_valid else "  (invalid)"
     parts = f"  ({_parts(step.reward_parts)})" if step.reward_parts else ""
     end = f"{step.reward:+g}{parts}{_change(step, shaped)}{invalid}"
@@ -218,6 +218,11 @@ def _parts(parts: Mapping[str, float]) -> str:
 
 def _text(text: str, *, brief: bool) -> str:
     return one_line(text, BRIEF_CHARS) if brief else text
+
+
+def _pictures(images: Sequence[str], screenshot: str) -> Sequence[str]:
+    """Return the hashes of the images that the policy read, and of the screenshot that the run kept."""
+    return [*images, screenshot] if screenshot else images
 
 
 def _print_images(images: Sequence[str]) -> None:
@@ -248,8 +253,9 @@ def _write_images(database: "Database", found: Trajectory, steps: Sequence[Step]
     """
     from ...store.exchange.images import SUFFIXES, image_type
 
-    names = [(step.index, image) for step in steps for image in step.images]
-    names += [(len(found.steps), image) for image in found.final_images if whole]
+    names = [(step.index, image) for step in steps for image in _pictures(step.images, step.screenshot)]
+    if whole:
+        names += [(len(found.steps), image) for image in _pictures(found.final_images, found.final_screenshot)]
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with database.read() as conn:

@@ -15,7 +15,7 @@ import gymnasium
 from gymnasium.utils.env_checker import check_env
 
 from ...records import SPLITS, SUCCESS_RETURN
-from ..base import ABOUT_ACTIONS, Adapted, TurnEnv, checked_actions, overrides, provides_oracle
+from ..base import ABOUT_ACTIONS, Adapted, TurnEnv, checked_actions, overrides, provides
 from ..errors import EnvError, EnvTimeout, NotTrainable
 from ..runner.step_result import StepResult
 from ..runner.thoughts import without_thoughts
@@ -356,7 +356,7 @@ async def oracle_succeeds(subject: Subject) -> str:
     """Check that the oracle succeeds on the tasks that have one."""
     solved = turns = 0
     async with subject.made() as owner:
-        if not await owner.run("oracle", provides_oracle, subject.timeout_s):
+        if not await owner.run("oracle", lambda env: provides(env, "oracle"), subject.timeout_s):
             raise Skipped("has no oracle")
         seeds = await subject.seeds(owner, EPISODES, "test")
         for seed in seeds:

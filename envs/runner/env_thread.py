@@ -20,13 +20,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from ...sandbox.errors import SandboxBroken
-from ..base import TurnEnv
+from ..base import TurnEnv, provides
 from ..errors import EnvError, EnvironmentFailed, EnvTimeout
 from ..registry import make
 from ..tasks import env_package
 from .call_thread import Place
 from .calls import Calls, Overrun, is_slow
-from .observations import instructions
+from .observations import instructions, picture
 from .once import checked_seeds
 from .step_result import StepResult, broken_sandbox, from_reset, from_step
 from .thoughts import without_thoughts
@@ -53,6 +53,8 @@ class EnvThread:
         """Whether ``snapshot`` and ``restore`` work; set by ``make``."""
         self.runner = "gym"
         """``TurnEnv.runner``; set by ``make``."""
+        self.has_screenshots = False
+        """Whether the environment defines ``screenshot``; set by ``make``."""
         self.instructions = ""
         """The environment's system prompt, set by ``make``."""
         self.holds_sandbox = False
@@ -81,6 +83,7 @@ class EnvThread:
             self.holds_sandbox = bool(env.sandboxed and not env.keeps_sandbox)
             self.deterministic = bool(env.deterministic)
             self.runner = str(env.runner)
+            self.has_screenshots = provides(env, "screenshot")
             return env
 
         try:
@@ -121,6 +124,10 @@ class EnvThread:
     async def tasks(self, split: str, timeout_s: float) -> Sequence[int] | None:
         """Return the seeds of all tasks of a split; None if every seed is a task."""
         return await self.run("tasks", lambda env: checked_seeds(self.env_id, split, env.tasks(split)), timeout_s)
+
+    async def screenshot(self, timeout_s: float) -> bytes | None:
+        """Return a picture of the current state, as PNG; None if the environment has none."""
+        return await self.run("screenshot", lambda env: picture(env.screenshot()), timeout_s)
 
     async def snapshot(self, timeout_s: float) -> Any:
         """Return the state of the running episode, for ``restore``; None if it has none now."""

@@ -108,6 +108,15 @@ def png(image: Image | Png) -> Png:
     return image if isinstance(image, Png) else Png.encode(image)
 
 
+def picture(image: Any) -> Png | None:
+    """Return what ``TurnEnv.screenshot`` returned, checked, as a PNG file; None for none.
+
+    Raises:
+        EnvironmentBroken: it is not an image, or larger than ``MAX_OBSERVATION_BYTES``.
+    """
+    return None if image is None else png(_image(image))
+
+
 def observation_hash(env: TurnEnv, observation: Obs) -> str:
     """Return 32 hex digits of the SHA-256 of the normalized observation.
 

@@ -22,6 +22,7 @@ from decimal import Decimal
 from functools import cache
 from hashlib import sha256
 from operator import itemgetter
+from types import MappingProxyType
 from typing import Any
 from uuid import UUID
 
@@ -93,7 +94,7 @@ def content_digest(
     steps: Mapping[int, str],
     partial: Mapping[int, str],
     message_images: Iterable[Mapping[Any, Any]] = (),
-    final_images: Sequence[str] = (),
+    final_images: Mapping[int, str] = MappingProxyType({}),
 ) -> str:
     """Return the content digest of a trajectory.
 
@@ -101,11 +102,11 @@ def content_digest(
         steps: the digests of its steps by ``idx``.
         partial: the digests of its partial turns by ``idx``.
         message_images: its rows of ``message_image``, in the order of their messages.
-        final_images: the hashes of the images of the final observation.
+        final_images: the hashes of the images of the end by ``idx``.
     """
-    parts = [[[idx, rows[idx]] for idx in sorted(rows)] for rows in (steps, partial)]
+    parts = [[[idx, rows[idx]] for idx in sorted(rows)] for rows in (steps, partial, final_images)]
     shown = [[image.get(name) for name in _MESSAGE_IMAGE] for image in message_images]
-    return digest_of([*parts, shown, list(final_images)])
+    return digest_of([*parts, shown])
 
 
 def _row_digest(values: Sequence[Any], messages: bytes | None) -> str:

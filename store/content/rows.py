@@ -11,16 +11,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
 from operator import itemgetter
-from typing import Any
+from types import MappingProxyType
+from typing import Any, TypeVar
 
 import numpy as np
 
 from ...records import NO_VERSION, Message, Step
+from ..schema import SCREENSHOT
 from ..schema.types import dump_json, escape, flag_text, time_text, utc_now
 from .blobs import MESSAGES, PNG, TEXT, NewBlob, digest
 from .digests import content_digest, partial_turn_digest, step_digest
 from .message_codec import encode
 
+T = TypeVar("T")
 INLINE_TEXT = 2048
 """Characters of an observation above which it is a blob."""
 INLINE_MESSAGES_BYTES = 64 * 1024
@@ -87,6 +90,11 @@ def sampled_of(messages: Sequence[Message]) -> tuple[int, set[int]]:
     return count, versions - {NO_VERSION}
 
 
+def by_idx(images: Sequence[T], screenshot: T | None) -> dict[int, T]:
+    """Return the images of an observation, and the screenshot of it if there is one, by the ``idx`` of their rows."""
+    return ({SCREENSHOT: screenshot} if screenshot else {}) | dict(enumerate(images))
+
+
 def text_columns(blobs: dict[str, NewBlob], name: str, text: str) -> dict[str, Any]:
     """Return the columns ``name`` and ``name_blob`` of a text; a long text is added to ``blobs``."""
     if len(text) <= INLINE_TEXT:
@@ -148,7 +156,8 @@ def _add_step(rows: Rows, step: Step, messages: Sequence[Message]) -> None:
     if not isfinite(step.reward):
         raise ValueError(f"step {step.index}: the reward is {step.reward}")
     images: list[dict[str, Any]] = [
-        {"step_idx": step.index, "idx": idx, "blob_hash": name} for idx, name in enumerate(step.images)
+        {"step_idx": step.index, "idx": idx, "blob_hash": name}
+        for idx, name in by_idx(step.images, step.screenshot).items()
     ]
     row = {
         "idx": step.index,
@@ -235,8 +244,8 @@ class Written:
         self.n_tokens += rows.n_tokens
         self.versions |= rows.versions
 
-    def tally(self, final_images: Sequence[str] = ()) -> Tally:
-        """Return the counts and the content digest; ``final_images`` are the hashes of the final observation's."""
+    def tally(self, final_images: Mapping[int, str] = MappingProxyType({})) -> Tally:
+        """Return the counts and the content digest; ``final_images`` are the hashes of the end's images by ``idx``."""
         return Tally(
             len(self.steps),
             len(self.partial),

@@ -54,20 +54,18 @@ class TurnRows(dict[Table, list[Row]]):
             made[table].append(row | {"digest": digest})
         return made
 
-    def content_digest(self, final_images: Sequence[str] | None = None) -> str:
+    def content_digest(self, final_images: Mapping[int, str] | None = None) -> str:
         """Return the content digest of rows that have their digests.
 
         Args:
-            final_images: the hashes of the images of the final observation; None for those that are stored.
+            final_images: the hashes of the images of the end by ``idx``; None for those that are stored.
         """
         if final_images is None:
-            # An image of the end has no step whose digest covers its place among the images.
-            last = self.images(step_image)[len(self[step])]
-            final_images = [row["blob_hash"] if row["idx"] == at else "elsewhere" for at, row in enumerate(last)]
+            final_images = {row["idx"]: row["blob_hash"] for row in self.images(step_image)[len(self[step])]}
         steps, partial = ({row["idx"]: row["digest"] for row in self[table]} for table in (step, partial_turn))
         return content_digest(steps, partial, self[message_image], final_images)
 
-    def tally(self, conn: Connection, blobs: BlobStore, final_images: Sequence[str]) -> Tally:
+    def tally(self, conn: Connection, blobs: BlobStore, final_images: Mapping[int, str]) -> Tally:
         """Return the tally of the turns.
 
         Raises:

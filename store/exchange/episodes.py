@@ -1,7 +1,7 @@
 """Episodes as export and import exchange them: a trajectory with its group, its final observation and its images."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
@@ -84,7 +84,8 @@ def image_hashes(trajectory: Trajectory) -> list[str]:
     """Return the hashes of the images of a trajectory, each once, in the order of its turns."""
     steps = [image for step in trajectory.steps for image in step.images]
     messages = [image for message in trajectory.messages for image in message.images]
-    return list(dict.fromkeys([*steps, *messages, *trajectory.final_images]))
+    kept = [name for name in (*(step.screenshot for step in trajectory.steps), trajectory.final_screenshot) if name]
+    return list(dict.fromkeys([*steps, *messages, *trajectory.final_images, *kept]))
 
 
 def _read(database: Database, ids: Sequence[str], images: bool) -> list[Episode]:
@@ -92,5 +93,12 @@ def _read(database: Database, ids: Sequence[str], images: bool) -> list[Episode]
     last = {one.id: queries.final_observation(database, one.id) for one in loaded}
     with database.read() as conn:
         heads = {group.id: group for group in queries.load_group_heads(conn, list({one.group for one in loaded}))}
+        if not images:
+            loaded = [_without_screenshots(one) for one in loaded]
         content = [database.blobs.get_many(conn, image_hashes(one)) if images else {} for one in loaded]
     return [Episode(heads[one.group], one, last[one.id], data) for one, data in zip(loaded, content, strict=True)]
+
+
+def _without_screenshots(one: Trajectory) -> Trajectory:
+    """Return a trajectory without what no policy read: unlike one with images, its import needs no content of them."""
+    return replace(one, final_screenshot="", steps=tuple(replace(step, screenshot="") for step in one.steps))

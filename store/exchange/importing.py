@@ -20,7 +20,7 @@ from sqlalchemy import Connection, select
 from ...records import NO_VERSION, Group, GroupState, Message, Purpose, Role, Source, Task, Trajectory
 from .. import operations
 from ..content.blobs import PNG, NewBlob
-from ..content.rows import Written, rows_of
+from ..content.rows import Written, by_idx, rows_of
 from ..database import Database
 from ..errors import ExchangeError
 from ..run_lock import hold_evaluation
@@ -199,7 +199,7 @@ def _marked(database: Database, episodes: Iterable[Episode]) -> Iterator[tuple[E
 def _store(database: Database, episode: Episode) -> None:
     """Store one episode in one transaction; its large content is staged before. Raises ExchangeError."""
     one = episode.trajectory
-    named = {name for step in one.steps for name in step.images}
+    named = {name for step in one.steps for name in (*step.images, step.screenshot) if name}
     named |= {name for message in one.messages for name in message.images}
     try:
         writes = [write.staged(database.blobs) for write in _writes(episode, named)]
@@ -215,6 +215,7 @@ def _store(database: Database, episode: Episode) -> None:
 def _writes(episode: Episode, images: Iterable[str]) -> list[operations.Write[None]]:
     one = episode.trajectory
     rows = rows_of(one.steps, one.messages, {name: episode.images[name] for name in images})
+    final = by_idx(one.final_images, one.final_screenshot)
     written = Written()
     written.add(rows)
     return [
@@ -230,9 +231,9 @@ def _writes(episode: Episode, images: Iterable[str]) -> list[operations.Write[No
             reached=one.reached,
             final_observation_hash=one.final_observation_hash,
             final_observation=episode.final_observation,
-            final_images=[NewBlob.of(episode.images[name], PNG) for name in one.final_images],
+            final_images={idx: NewBlob.of(episode.images[name], PNG) for idx, name in final.items()},
             extras=one.extras,
-            tally=written.tally(one.final_images),
+            tally=written.tally(final),
         ),
     ]
 

@@ -20,7 +20,7 @@ from .episodes import Episode
 
 FORMAT_KEY = b"turnwise"
 """Key of the schema's metadata whose value names the layout of the file."""
-LAYOUT = b"trajectories 2"
+LAYOUT = b"trajectories 3"
 ROW_GROUP = 64
 """Trajectories per row group, at most, which a writer holds in memory."""
 IMAGE_BYTES = 64 * 2**20

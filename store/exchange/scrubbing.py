@@ -18,7 +18,10 @@ from .episodes import Episode
 
 _MASK = "***"
 IDENTITIES = frozenset(
-    {"id", "uid", "run", "group", "env_id", "env_version", "split", "images", "final_images", "branched_from"}
+    (
+        *("id", "uid", "run", "group", "env_id", "env_version", "split", "branched_from"),
+        *("images", "final_images", "screenshot", "final_screenshot"),
+    )
 )
 """Fields that name something; every other text is scrubbed."""
 

@@ -11,7 +11,7 @@ from .columns import Codec, arrow, codec_of, record_columns
 from .episodes import Episode
 from .parquet import FORMAT_KEY, ParquetWriter
 
-LAYOUT = b"steps 2"
+LAYOUT = b"steps 3"
 ROW_GROUP = 4096
 """Steps per row group."""
 _TRAJECTORY_COLUMNS = ("run", "group", "member", "attempt", "status", "source", "policy", "success")

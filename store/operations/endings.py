@@ -50,7 +50,8 @@ class Ending:
     final_observation_hash: str = ""
     final_observation: str | NewBlob | None = None
     """A long text becomes a blob."""
-    final_images: Sequence[NewBlob] = ()
+    final_images: Mapping[int, NewBlob] = field(default_factory=dict)
+    """By the ``idx`` of their rows (``rows.by_idx``)."""
     extras: Mapping[str, Any] = field(default_factory=dict)
     """JSON values for the record."""
     tally: Tally | None = None
@@ -65,14 +66,16 @@ class Ending:
     @property
     def blobs(self) -> Mapping[str, NewBlob]:
         """The content that the rows name, by hash."""
-        return {one.hash: one for one in (*self.final_images, self.final_observation) if isinstance(one, NewBlob)}
+        return {
+            one.hash: one for one in (*self.final_images.values(), self.final_observation) if isinstance(one, NewBlob)
+        }
 
     def with_blobs(self, blobs: Mapping[str, NewBlob]) -> "Ending":
         """Return the record with other blobs."""
         final = self.final_observation
         return replace(
             self,
-            final_images=[blobs[image.hash] for image in self.final_images],
+            final_images={idx: blobs[image.hash] for idx, image in self.final_images.items()},
             final_observation=blobs[final.hash] if isinstance(final, NewBlob) else final,
         )
 
@@ -104,7 +107,7 @@ def _finish(tx: Transaction, ends: Sequence[tuple[dict[str, Any], Ending]]) -> N
         tally = _tally(tx, head["no"], one, counts[head["no"]])
         if one.final_images:
             key = {"trajectory_no": head["no"], "step_idx": tally.n_steps}
-            images += [dict(key, idx=idx, blob_hash=new.hash) for idx, new in enumerate(one.final_images)]
+            images += [dict(key, idx=idx, blob_hash=new.hash) for idx, new in one.final_images.items()]
         head |= _end_values(one, tally)
         head |= {"ended_at": now, "pruned_at": None}
         ended.append(_end_row(head, head_digest(head, groups[head["group_no"]])))
@@ -214,7 +217,8 @@ def _tally(tx: Transaction, no: int, end: Ending, rows: tuple[int, int]) -> Tall
     """
     tally = end.tally
     if tally is None or (end.ended_by is EndedBy.DRIVER and (tally.n_steps, tally.n_partial) != rows):
-        return turn_rows(tx.conn, [no])[no].tally(tx.conn, tx.blobs, [new.hash for new in end.final_images])
+        final = {idx: new.hash for idx, new in end.final_images.items()}
+        return turn_rows(tx.conn, [no])[no].tally(tx.conn, tx.blobs, final)
     _check_whole(end.trajectory, "steps", tally.n_steps, rows[0])
     _check_whole(end.trajectory, "partial turns", tally.n_partial, rows[1])
     return tally

@@ -141,7 +141,7 @@ def running_tallies(database: Database, *, run: str | None = None, group: str | 
     running = select(trajectory.c.no, trajectory.c.id).where(which)
     with database.read() as conn:
         names = dict(map(tuple, conn.execute(running)))
-        return {names[no]: rows.tally(conn, database.blobs, ()) for no, rows in turn_rows(conn, names).items()}
+        return {names[no]: rows.tally(conn, database.blobs, {}) for no, rows in turn_rows(conn, names).items()}
 
 
 def _of_group(group: str) -> ColumnElement[bool]:

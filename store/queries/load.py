@@ -15,7 +15,7 @@ from ..content.digests import head_digest
 from ..content.turn_rows import Row, TurnRows, messages_of, rows_with, turn_rows
 from ..database import Database
 from ..errors import BlobCorrupt, NotFound, Pruned, StepCorrupt
-from ..schema import message_image, rollout_group, run, step, step_image, task, trajectory
+from ..schema import SCREENSHOT, message_image, rollout_group, run, step, step_image, task, trajectory
 from ..schema.types import unescape
 from .nearest import not_found
 
@@ -205,7 +205,7 @@ def _trajectory_of(
     if verify:
         verify_rows(head, rows)
         verify_content(head["id"], rows, contents)
-    of_steps, of_messages = _hashes(rows.images(step_image)), _hashes(rows.images(message_image))
+    of_steps, of_messages = rows.images(step_image), _hashes(rows.images(message_image))
     turns: list[Step] = []
     messages: list[Message] = []
     for table, row in rows.turns:
@@ -213,10 +213,9 @@ def _trajectory_of(
         messages += added
         if table is step:
             observation = _observation(row, contents) if texts else ""
-            images = of_steps.get(row["idx"], [])
-            turns.append(_step(row, observation, images, added[-1].index if added else None))
+            turns.append(_step(row, observation, of_steps[row["idx"]], added[-1].index if added else None))
     messages.sort(key=attrgetter("index"))
-    return _trajectory(head, turns, messages, of_steps.get(len(turns), []))
+    return _trajectory(head, turns, messages, of_steps[len(turns)])
 
 
 def _check_whole(head: Mapping[Any, Any]) -> None:
@@ -232,6 +231,12 @@ def _hashes(images: Mapping[int, Sequence[Row]]) -> dict[int, list[str]]:
     return {idx: [row["blob_hash"] for row in rows] for idx, rows in images.items()}
 
 
+def _pictures(rows: Sequence[Row]) -> tuple[str, tuple[str, ...]]:
+    """Return the hash of the screenshot that the run kept, and those of the images of the observation."""
+    screenshot = "".join(row["blob_hash"] for row in rows if row["idx"] == SCREENSHOT)
+    return screenshot, tuple(row["blob_hash"] for row in rows if row["idx"] != SCREENSHOT)
+
+
 def _text(data: bytes) -> str:
     return unescape(data.decode(errors="replace"))
 
@@ -241,13 +246,15 @@ def _observation(row: Row, contents: Mapping[str, bytes]) -> str:
     return row["observation"] or "" if blob is None else _text(contents[blob])
 
 
-def _step(row: Row, observation: str, images: Sequence[str], message: int | None) -> Step:
+def _step(row: Row, observation: str, pictures: Sequence[Row], message: int | None) -> Step:
+    screenshot, images = _pictures(pictures)
     return Step(
         index=row["idx"],
         observation=observation,
         reward_parts=row["reward_parts"] or {},
         message=message,
-        images=tuple(images),
+        images=images,
+        screenshot=screenshot,
         cut_by=Limit(row["cut_by"]) if row["cut_by"] else None,
         **{name: row[name] for name in _OF_STEP},
     )
@@ -260,16 +267,16 @@ def _messages(of: str, row: Row, contents: Mapping[str, bytes], images: Mapping[
         raise StepCorrupt(f"trajectory {of}: {error}", error.step) from error
 
 
-def _trajectory(
-    row: Row, steps: Sequence[Step], messages: Sequence[Message], final_images: Sequence[str]
-) -> Trajectory:
+def _trajectory(row: Row, steps: Sequence[Step], messages: Sequence[Message], pictures: Sequence[Row]) -> Trajectory:
+    final_screenshot, final_images = _pictures(pictures)
     return Trajectory(
         run=row["run_id"],
         group=row["group_id"],
         status=Status(row["status"]),
         source=Source(row["source"]),
         final_observation_hash=row["final_observation_hash"] or "",
-        final_images=tuple(final_images),
+        final_images=final_images,
+        final_screenshot=final_screenshot,
         steps=tuple(steps),
         messages=tuple(messages),
         branched_from=row["parent_id"],

@@ -19,6 +19,7 @@ The schema itself guarantees exactly-once consumption: by the partial unique ind
 from .episodes import (
     OWN,
     RESULT,
+    SCREENSHOT,
     SUCCEEDED,
     blob,
     message_image,

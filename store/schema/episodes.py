@@ -199,6 +199,9 @@ step_image = Table(
     sqlite_with_rowid=False,
 )
 
+SCREENSHOT = -1
+"""The ``idx`` of a screenshot that the run kept, before those of the images that the observation contains."""
+
 message_image = Table(
     "message_image",
     metadata,

@@ -6,7 +6,7 @@ from uuid import uuid4
 
 from ...records import Message, Step, Trajectory
 from ..content.blobs import PNG, NewBlob
-from ..content.rows import Written, rows_of
+from ..content.rows import Written, by_idx, rows_of
 from ..errors import NotStored
 from ..operations import Ending, append, finish_trajectory, start_trajectory
 from .client import StoreClient
@@ -55,16 +55,17 @@ class TrajectoryWriter:
         """Raise the error of a write that was lost, without a wait for the writes under way."""
         self._client.check(self._trajectory.id)
 
-    async def finish(self, ending: Ending, images: Sequence[bytes] = ()) -> None:
+    async def finish(self, ending: Ending, images: Sequence[bytes] = (), screenshot: bytes | None = None) -> None:
         """End the trajectory, and wait until all of it is durable.
 
         Args:
             images: those of the final observation, as PNG.
+            screenshot: that of the end, as PNG; None for none.
 
         Raises:
             TurnwiseError: the store lost a write of this trajectory, or could not take this one.
         """
-        final = [NewBlob.of(image, PNG) for image in images]
-        tally = self._written.tally([image.hash for image in final])
+        final = {idx: NewBlob.of(image, PNG) for idx, image in by_idx(images, screenshot).items()}
+        tally = self._written.tally({idx: image.hash for idx, image in final.items()})
         ending = replace(ending, trajectory=self._trajectory.id, final_images=final, tally=tally, writer=self._writer)
         await self._client.submit(finish_trajectory.write(ending))

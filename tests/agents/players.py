@@ -15,6 +15,7 @@ from turnwise.agents.rollout.assignment import Assignment
 from turnwise.agents.rollout.control import Controller
 from turnwise.agents.rollout.group_runner import GroupRunner
 from turnwise.agents.rollout.player import PlayerTurn
+from turnwise.agents.rollout.screenshots import Screenshots
 from turnwise.agents.rollout.timeouts import Timeouts
 from turnwise.envs.runner.call_thread import abandoned_threads
 from turnwise.envs.runner.env_thread import EnvThread
@@ -83,6 +84,7 @@ class Stage:
     """Replaces the scripted players if it is set."""
     concurrency: dict[str, int] = field(default_factory=dict)
     """Maximum number of episodes at the same time, by environment key."""
+    screenshots: Screenshots = "end"
 
     async def play(
         self,
@@ -120,7 +122,8 @@ class Stage:
             self.owners.append(owner)
             return scripted
 
-        return GroupRunner(StoreClient(send or self.send), player, timeouts, self.concurrency)
+        client = StoreClient(send or self.send)
+        return GroupRunner(client, player, timeouts, self.concurrency, screenshots=self.screenshots)
 
 
 def on_stage(tmp_path: Path, scenario: Callable[[Stage], Awaitable[Any]]) -> Any:

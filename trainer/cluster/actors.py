@@ -160,6 +160,7 @@ class Cluster:
             timeouts=config.rollout.timeouts,
             concurrency=episode_slots(config, memories_mib, len(nodes)),
             create_player=player_factory(config.rollout),
+            screenshots=config.rollout.screenshots,
             sandboxes=config.name if sandboxes else "",
             logs=logs,
         )

@@ -7,6 +7,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 
 from ...agents.engine.config import CPU_HEAD_SIZES, MAX_LORA_RANK
 from ...agents.model_folder import model_folder
+from ...agents.rollout.screenshots import Screenshots
 from ...agents.rollout.timeouts import Timeouts
 from ...agents.weights.base import check_name
 
@@ -115,6 +116,10 @@ class RolloutConfig(Section):
     """Timeout of one completion of the policy."""
     group_timeout_s: float = Field(_TIMEOUTS.group_s, gt=0)
     """Timeout of each member of a group, including its retry; the wait for a slot of the environment does not count."""
+
+    screenshots: Screenshots = "end"
+    """Screenshots to keep of episodes in a browser or on a desktop whose observations are texts, for people: that of
+    the `end`, `all`, or `none`. No policy reads them. Images that the policy reads are kept in any case."""
 
     @property
     def timeouts(self) -> Timeouts:

@@ -69,8 +69,10 @@ def session_config(
         horizon = HorizonSchedule.build(trained["horizon"]).longest()
         engine = _on_this_machine(_engine_of(trained, policy), policy, horizon.max_context)
         trained_sandboxes = trained.get("sandboxes", {})
-        timeouts = {key: value for key, value in trained["rollout"].items() if key.endswith("_timeout_s")}
-        rollout = RolloutConfig(temperature=trained["rollout"]["temperature"], **timeouts)
+        own = trained["rollout"]
+        timeouts = {key: value for key, value in own.items() if key.endswith("_timeout_s")}
+        kept = own.get("screenshots", RolloutConfig().screenshots)
+        rollout = RolloutConfig(temperature=own["temperature"], screenshots=kept, **timeouts)
     else:
         context = 1 << 20
         if is_model(policy):

@@ -174,7 +174,8 @@ async def _players_in_process(session: Session) -> AsyncIterator[Players]:
         env_key_of(environment.id, environment.options): _places(session) for environment in session.config.environments
     }
     create = partial(policy.token_free_player, server, timeouts)
-    runner = GroupRunner(client, create, timeouts, slots, policy.shown, policy.source)
+    kept = session.config.rollout.screenshots
+    runner = GroupRunner(client, create, timeouts, slots, policy.shown, policy.source, screenshots=kept)
     try:
         store = RunStore(session.run, session.database, client)
         yield Players(store, lambda group, starts: runner.play(Assignment.whole(group, starts=starts)))

@@ -7,6 +7,7 @@ rest. A lone surrogate, which JSON cannot hold, becomes a question mark.
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -73,6 +74,9 @@ def to_document(episode: Episode, system: str, folder: Path) -> Document:
                 parts.append(ContentPart(type="image", source=ImageSource(media_type=kind, path=path)))
         return [ContentPart(type="text", text=encodable(text)), *parts] if parts else encodable(text)
 
+    def path(screenshot: str) -> str:
+        return _write_image(folder, episode.images[screenshot])[1] if screenshot in episode.images else ""
+
     prompt = "\n\n".join(part for part in (episode.group.prompt_prefix, system) if part)
     if prompt:
         steps.append(AtifStep(step_id=1, source="system", message=encodable(prompt)))
@@ -92,7 +96,7 @@ def to_document(episode: Episode, system: str, folder: Path) -> Document:
                 observation=Observation(results=results) if results else None,
                 metrics=_metrics(calls, one.messages),
                 llm_call_count=len(calls) or None,
-                extra=extra_of(TurnOrigin.of(step)),
+                extra=extra_of(TurnOrigin.of(replace(step, screenshot=path(step.screenshot)))),
             )
         )
     tokens = [int(np.sum(np.asarray(message.mask))) for calls in sampled for message in calls]
@@ -105,7 +109,7 @@ def to_document(episode: Episode, system: str, folder: Path) -> Document:
         final_metrics=FinalMetrics(
             total_completion_tokens=sum(tokens) if tokens else None, total_steps=len(steps), extra=totals
         ),
-        extra=extra_of(EpisodeOrigin.of(episode.group, one)),
+        extra=extra_of(EpisodeOrigin.of(episode.group, replace(one, final_screenshot=path(one.final_screenshot)))),
     )
 
 

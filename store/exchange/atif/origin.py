@@ -49,6 +49,8 @@ class TurnOrigin(OriginModel):
     model_ms: FiniteFloat = 0.0
     env_ms: FiniteFloat = 0.0
     created_at: datetime | None = None
+    screenshot: str = ""
+    """Path of the file in the folder of the document; likewise ``final_screenshot`` of the episode."""
 
     @classmethod
     def of(cls, step: Step) -> "TurnOrigin":
@@ -82,6 +84,7 @@ class EpisodeOrigin(OriginModel):
     reached: Limit | None = None
     deterministic: bool
     final_observation_hash: HashText
+    final_screenshot: str = ""
     extras: dict[str, JsonValue]
 
     @classmethod

@@ -84,7 +84,10 @@ def from_document(document: Document, folder: Path, task: TaskOrigin | None) -> 
     elif not (last or final_images or origin.final_observation_hash):
         final = None  # the episode ended before an observation, which is an empty one in the document
     group, trajectory = origin.head()
-    trajectory = replace(trajectory, final_images=final_images, messages=tuple(turns.messages))
+    screenshot = turns.image(trajectory.final_screenshot) if trajectory.final_screenshot else ""
+    trajectory = replace(
+        trajectory, final_images=final_images, final_screenshot=screenshot, messages=tuple(turns.messages)
+    )
     if final is not None and not trajectory.final_observation_hash:
         trajectory = replace(trajectory, final_observation_hash=text_hash(final))
     return Episode(group, replace(trajectory, steps=tuple(turns.steps)), final, turns.images)
@@ -140,6 +143,7 @@ class _Turns:
         text, images = self.content()
         origin = turn_origin(step.extra) or TurnOrigin(reward=0.0, created_at=_time(step))
         values = {name: getattr(origin, name) for name in TurnOrigin.model_fields}
+        values["screenshot"] = self.image(origin.screenshot) if origin.screenshot else ""
         values["observation_hash"] = origin.observation_hash or text_hash(text)
         self._add_tokens(step)
         message = self.messages[-1].index if self.has_tokens else None
@@ -159,12 +163,12 @@ class _Turns:
                 elif part.text is not None:
                     texts.append(part.text)
                 elif part.type == "image" and part.source is not None:
-                    images.append(self._image(part.source.path))
+                    images.append(self.image(part.source.path))
                 else:
                     raise ExchangeError("it contains audio, which no observation of turnwise can hold")
         return "\n\n".join(texts), tuple(images)
 
-    def _image(self, path: str) -> str:
+    def image(self, path: str) -> str:
         """Return the hash of an image, which is read once. Raises ExchangeError."""
         if path not in self.read:
             data = _read_image(self.folder, path)

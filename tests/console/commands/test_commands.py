@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
@@ -140,14 +141,15 @@ def test_a_terminal_cannot_wrap_a_line_into_one_of_turnwise(
 
 
 def with_screenshots(store: str, *others: bytes) -> str:
-    """Add a trajectory: two turns that show one picture each, then one turn per entry of ``others``. Return the hash of
-    the first picture."""
+    """Add a trajectory: a turn that shows a picture, one of which the run kept a screenshot, then a turn per entry of
+    ``others``. Return the hash of the first picture."""
     pictures = [png(np.full((2, 3, 3), shade, np.uint8)) for shade in (0, 255)] + list(others)
     names = [digest(picture) for picture in pictures]
     steps = [
         Step(turn, "", "00" * 16, "[screenshot 0]", 0.0, {}, False, False, True, "", None, 0.0, 0.0, images=(name,))
         for turn, name in enumerate(names)
     ]
+    steps[1] = replace(steps[1], images=(), screenshot=names[1])
     database = open_database(store)
     with database.transaction() as tx:
         operations.start_trajectory(tx, trajectory=Trajectory("seen", "demo", "g1", 0, 1))
@@ -162,6 +164,7 @@ def test_screenshots_are_named_at_their_turns_and_written(turnwise: Turnwise, st
     show = ["trajectories", "show", "seen", "--store", store]
     ended = turnwise(*show)
     assert f"\n0  \n   [screenshot {first[:6]}…]\n   > [screenshot 0]" in ended.out
+    assert ended.out.count("…]\n") == 2
     assert ended.err == ""
     folder = tmp_path / "made" / "shots"
     ended = turnwise(*show, "--json", "--images", str(folder))

@@ -53,7 +53,7 @@ def test_the_store_and_the_player_count_the_same(database: Database) -> None:
         written.add(rows)
         call(database, "append", trajectory="t", rows=rows)
     with database.read() as conn:
-        assert turn_rows(conn, [1])[1].tally(conn, database.blobs, []) == written.tally()
+        assert turn_rows(conn, [1])[1].tally(conn, database.blobs, {}) == written.tally()
     call(database, "finish_trajectory", trajectory="t", status=Status.POLICY_ERROR, tally=written.tally())
     stored = load_trajectory(database, "t")
     assert [one.message for one in stored.steps] == [None, 1]

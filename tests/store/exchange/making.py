@@ -33,6 +33,8 @@ PICTURE = png(np.zeros((2, 3, 3), np.uint8))
 PICTURE_HASH = sha256(PICTURE).hexdigest()
 LAST_PICTURE = png(np.full((2, 3, 3), 9, np.uint8))
 LAST_HASH = sha256(LAST_PICTURE).hexdigest()
+KEPT = png(np.full((2, 3, 3), 4, np.uint8))
+KEPT_HASH = sha256(KEPT).hexdigest()
 
 
 def make_id(task: Task) -> str:
@@ -98,7 +100,16 @@ def episode(number: int = 0, *, images: bool = True, **changes: Any) -> Episode:
     shown, last = ((PICTURE_HASH,), (LAST_HASH,)) if images else ((), ())
     steps = [
         turn(0, "page one\n\x00\x1a\ud800 ünï", 'click "next"', images=shown, cut_by=Limit.TOKENS_PER_TURN),
-        turn(1, "page two", "stop", action_valid=False, terminated=True, failed=number % 2 == 1, agent="a"),
+        turn(
+            1,
+            "page two",
+            "stop",
+            action_valid=False,
+            terminated=True,
+            failed=number % 2 == 1,
+            agent="a",
+            screenshot=KEPT_HASH if images else "",
+        ),
     ]
     one = Trajectory(
         f"r:{number}-1",
@@ -125,9 +136,10 @@ def episode(number: int = 0, *, images: bool = True, **changes: Any) -> Episode:
         stop_reason="",
         reached=Limit.TURNS,
         final_images=last,
+        final_screenshot=KEPT_HASH if images else "",
         uid=UUID(int=(1 << 100) + number),
     )
-    content = {PICTURE_HASH: PICTURE, LAST_HASH: LAST_PICTURE} if images else {}
+    content = {PICTURE_HASH: PICTURE, LAST_HASH: LAST_PICTURE, KEPT_HASH: KEPT} if images else {}
     return Episode(group, replace(one, **changes), "the end", content)
 
 

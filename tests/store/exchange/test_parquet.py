@@ -57,7 +57,7 @@ def test_every_field_has_a_column(kind: type) -> None:
 
 @pytest.mark.parametrize(
     ("schema", "layout", "columns"),
-    [(trajectory_schema, b"trajectories 2", "b4847f3c362eb504"), (step_schema, b"steps 2", "0432f673fc14f0af")],
+    [(trajectory_schema, b"trajectories 3", "ef77953457ad2508"), (step_schema, b"steps 3", "76daa551a92ee5dc")],
 )
 def test_other_columns_need_another_layout(schema: Callable[[], pa.Schema], layout: bytes, columns: str) -> None:
     """After a change of the columns, raise the number of ``LAYOUT`` and enter both here."""
@@ -103,7 +103,7 @@ def nulled(table: pa.Table, name: str, member: str = "") -> pa.Table:
         (lambda table: table.drop_columns(["reward"]), "its columns are not those that `turnwise"),
         (
             lambda table: table.replace_schema_metadata({FORMAT_KEY: b"trajectories 1"}),
-            "its layout is `trajectories 1`; this turnwise reads `trajectories 2`",
+            "its layout is `trajectories 1`; this turnwise reads `trajectories 3`",
         ),
         (lambda table: table.set_column(5, "status", pa.array(["lost"])), "'lost' is not a valid Status"),
         (lambda table: table.set_column(0, "id", pa.nulls(1, pa.string())), "cannot be read as trajectories"),

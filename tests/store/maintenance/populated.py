@@ -7,7 +7,7 @@ from datetime import timedelta
 from sqlalchemy import select, update
 from turnwise.records import GroupState, Limit, Purpose, Status, Trajectory
 from turnwise.store.content.blobs import PNG, NewBlob, digest
-from turnwise.store.content.rows import rows_of
+from turnwise.store.content.rows import by_idx, rows_of
 from turnwise.store.database import Database
 from turnwise.store.maintenance.search_index import update_index
 from turnwise.store.operations import BatchItem, Rewards
@@ -114,7 +114,10 @@ def play_illustrated(database: Database, name: str) -> None:
     images = {digest(content): content for content in (SCREEN, LARGE_SCREEN)}
     for index in range(2):
         steps, messages = records(index, text="a long page " * 400 if index else None)
-        steps = [replace(one, images=tuple(images), agent="one", cut_by=Limit.CONTEXT) for one in steps]
+        kept = digest(LARGE_SCREEN)
+        steps = [
+            replace(one, images=tuple(images), screenshot=kept, agent="one", cut_by=Limit.CONTEXT) for one in steps
+        ]
         messages = [replace(one, images=tuple(images)[:1], agent="one") for one in messages]
         call(database, "append", trajectory=f"{name}-0", rows=rows_of(steps, messages, images))
     _, (seen, thought) = records(2)
@@ -131,7 +134,7 @@ def play_illustrated(database: Database, name: str) -> None:
         reached=Limit.TURNS,
         final_observation_hash="ee" * 16,
         final_observation="the end " * 400,
-        final_images=[NewBlob.of(SCREEN, PNG)],
+        final_images=by_idx([NewBlob.of(SCREEN, PNG)], NewBlob.of(LARGE_SCREEN, PNG)),
         extras={"tampering": ["none"]},
     )
     branch = trajectory(f"{name}-1", name, 1)

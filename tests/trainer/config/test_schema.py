@@ -33,6 +33,7 @@ OPERATIONAL = {
         "workers_per_node",
         "num_engines",
         "reset_timeout_s",
+        "screenshots",
         "step_timeout_s",
         "turn_timeout_s",
         "group_timeout_s",
