@@ -12,7 +12,7 @@ from turnwise.envs.authoring.check import check
 from turnwise.envs.authoring.checks import CHECKS
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guide"
-MODULES = ("capitals", "hints", "shell", "sums")
+MODULES = ("capitals", "hints", "judged", "shell", "sums")
 
 
 @pytest.fixture
@@ -35,6 +35,7 @@ def test_the_environments_of_rows_keep_the_contract(written: Path) -> None:
     for env_id in ("capitals:Capitals-v0", "hints:Hints-v0", "sums:Sums-v0"):
         report = check(env_id)
         assert report.ok, "\n".join(report.lines())
+    make("judged:Judged-v0").reset(seed=0)  # a judge needs a server
     env = make("hints:Hints-v0")
     env.reset(seed=0, options={"split": "test"})
     assert env.step("Lagos")[0] == "No. It begins with N."

@@ -17,16 +17,11 @@ import httpx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from turnwise.agents.judge import MAX_EPISODE_CHARS, NoVerdict, parse_score
 from turnwise.agents.tiny_model import new_model
 from turnwise.records import Group, GroupState, Horizon, Status, Step, Task, Trajectory
 from turnwise.tests.agents.servers import Counter, scripted, serving
-from turnwise.trainer.algorithms.rewards.llm_judge import (
-    MAX_EPISODE_CHARS,
-    LLMJudge,
-    NoVerdict,
-    parse_score,
-    render_episode,
-)
+from turnwise.trainer.algorithms.rewards.llm_judge import LLMJudge, render_episode
 from turnwise.trainer.algorithms.rewards.turn_penalty import TurnPenalty
 from turnwise.trainer.rollout.scoring import score, shape
 
