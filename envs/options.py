@@ -26,7 +26,7 @@ def misfit(make: Callable[..., object], options: Mapping[str, Any]) -> str:
     hints = _annotations(make)
     for name, value in options.items():
         if name in takes and name in hints and not _fits(value, takes[name], hints[name]):
-            return f"takes no {value!r} for the option {name!r}: {_expected(hints[name])}"
+            return f"takes no {value!r} for the option {name!r}: {_expected(hints[name])}{_quoted(name, value, hints)}"
     return ""
 
 
@@ -58,6 +58,13 @@ def _expected(annotation: Any) -> str:
     if get_origin(annotation) is Literal:
         return f"choose from {', '.join(map(str, get_args(annotation)))}"
     return f"its type is `{formatannotation(annotation)}`"
+
+
+def _quoted(name: str, value: Any, hints: Mapping[str, Any]) -> str:
+    """Return how to write a number or a flag as the text that the option takes; empty if it takes none."""
+    if not isinstance(value, bool | int | float) or not _is_a(text := json.dumps(value), hints[name]):
+        return ""
+    return f"; quote it: `{name} = {json.dumps(text)}`"
 
 
 def _is_a(value: Any, annotation: Any) -> bool:

@@ -54,6 +54,8 @@ SHIPPED = {
 MINIWOB = "turnwise.envs.web.miniwob"
 """The folder of MiniWoB++, whose list of tasks is imported when the environments are registered."""
 
+LIKENESS_MIN = 0.3
+"""Likeness of two names, from 0 to 1, from which one is proposed for the other."""
 REGISTER_TIMEOUT_S = 30.0
 """Longest wait for another thread that loads the plugins or imports a module of environments; ends before
 ``Timeouts.reset_s``, which bounds the making of an environment.
@@ -167,28 +169,36 @@ def spec(env_id: str) -> EnvSpec:
     if name in gymnasium.registry:
         return gymnasium.registry[name]
     close = nearest(name, module)
-    hint = f"; did you mean {close!r}?" if close else ""
+    hint = f" (did you mean {close!r}?)" if close else ""
     if not module and not name.startswith("turnwise/"):
         hint += f"; for an id of a module that is not installed as a plugin, write `module:{name}`"
     failed = "".join(f"; plugin {point} did not load ({why})" for point, why in broken.items())
-    raise UnknownEnvironment(f"no environment {env_id!r}{hint} (`turnwise envs list` shows all){failed}")
+    raise UnknownEnvironment(f"no environment {env_id!r}{hint}; `turnwise envs list` shows all{failed}")
 
 
 def nearest(name: str, module: str = "") -> str:
     """Return the nearest id in the form that ``make`` takes: only shipped environments need no module.
 
-    Without a namespace, ``name`` is compared with the names of the ids. Empty if none is near.
+    The names count first, and then the namespaces. Empty if none is near.
     """
-    if "/" in name:
-        ids = {env_id: env_id for env_id in all_ids()}
-    else:
-        ids = {part: env_id for env_id in all_ids() for part in (_bare(env_id), _bare(env_id).partition("-")[0])}
-        name = _bare(name)
-    close = difflib.get_close_matches(name, ids, n=1, cutoff=0.3)
-    if not close:
+
+    def likeness(env_id: str) -> tuple[float, float]:
+        bare = _bare(env_id)
+        own = max(_likeness(_bare(name), part) for part in (bare, bare.partition("-")[0]))
+        return own, _likeness(_namespace(name), _namespace(env_id))
+
+    env_id = max(all_ids(), key=likeness)
+    if likeness(env_id)[0] < LIKENESS_MIN:
         return ""
-    env_id = ids[close[0]]
     return f"{module}:{env_id}" if module and not env_id.startswith("turnwise/") else env_id
+
+
+def _likeness(one: str, other: str) -> float:
+    return difflib.SequenceMatcher(None, one, other).ratio()
+
+
+def _namespace(env_id: str) -> str:
+    return env_id.rpartition("/")[0].casefold()
 
 
 def _bare(env_id: str) -> str:

@@ -44,7 +44,7 @@ MISTAKES = [
     ("train c.toml --set loss.name=decoupled_pp", "(did you mean 'decoupled_ppo'?)"),
     (
         "train c.toml --set environments.0.id=turnwise/TextSit-v0",
-        f"did you mean '{ENV}'? (`turnwise envs list` shows all)",
+        f"(did you mean '{ENV}'?); `turnwise envs list` shows all",
     ),
     ("train c.toml --set environments.0.id=no_such:Id-v0", "cannot import 'no_such': No module named 'no_such'; for a"),
     ("train c.toml --set sandboxes.backend=lokal", "no sandbox backend is called `lokal` (did you mean 'local'?)"),

@@ -17,7 +17,7 @@ from gymnasium.envs.registration import EnvSpec
 from turnwise import __version__
 from turnwise.envs import EnvironmentFailed, TurnEnv, UnknownEnvironment, all_ids, make, make_task, registry
 from turnwise.envs.base import Adapted
-from turnwise.envs.registry import TEXT_SITE
+from turnwise.envs.registry import TEXT_SITE, nearest
 from turnwise.envs.sandboxes import any_sandboxed, refuse_leases, sandbox_memory_mib
 from turnwise.envs.tasks import env_package, task_id
 from turnwise.envs.tiny.code import TinyCodeEnv
@@ -121,10 +121,20 @@ def test_an_adapted_environment_without_wrappers_keeps_its_snapshots() -> None:
     assert env.step(action) == first
 
 
-@pytest.mark.parametrize("env_id", ["turnwise/Sight-v0", "TextSite-v0", "turnwise/TextSite-v1"])
+@pytest.mark.parametrize("env_id", ["turnwise/Sight-v0", "TextSite-v0", "turnwise/TextSite-v1", "gym/TextSite-v0"])
 def test_an_unknown_id_names_the_nearest(env_id: str) -> None:
-    with pytest.raises(UnknownEnvironment, match=r"did you mean 'turnwise/TextSite-v0'\?.*turnwise envs list"):
+    with pytest.raises(UnknownEnvironment, match=r" \(did you mean 'turnwise/TextSite-v0'\?\); .*turnwise envs list"):
         make(env_id)
+
+
+def test_the_nearest_id_may_have_another_namespace() -> None:
+    entry: Any = Plain
+    gymnasium.register("theirs/GuessNumbr-v0", entry_point=entry)
+    try:
+        assert nearest("turnwise/GuessNumbr-v0") == "theirs/GuessNumbr-v0"
+        assert nearest("theirs/GuessNumber-v0") == "turnwise/GuessNumber-v0"
+    finally:
+        gymnasium.registry.pop("theirs/GuessNumbr-v0")
 
 
 def test_an_id_without_its_module_is_answered_with_its_form() -> None:
@@ -216,7 +226,9 @@ class Typed(Plain):
         ("mode", "both", ""),
         ("limit", None, ""),
         ("folder", "a", ""),
-        ("label", 2024, "its type is `str`"),
+        ("label", 2024, 'its type is `str`; quote it: `label = "2024"`'),
+        ("label", True, 'its type is `str`; quote it: `label = "true"`'),
+        ("label", ["a"], "its type is `str`"),
         ("opt", None, ""),
         ("opt", "none", "its type is `int`"),
         ("other", {"a": 1}, ""),
