@@ -27,6 +27,7 @@ from typing import Any, NoReturn, TypeAlias
 
 import gymnasium
 import numpy as np
+from gymnasium.spaces import Space
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 from numpy.typing import NDArray
 
@@ -159,8 +160,9 @@ WITH_KNOWN_STATE = (TimeLimit, OrderEnforcing, PassiveEnvChecker)
 class Adapted(TurnEnv):
     """Any Gymnasium environment with text actions, wrappers included, as a ``TurnEnv`` within its limit on turns.
 
-    Of each optional method and attribute, the outermost override wins. A method about actions or observations is not
-    taken from inside a wrapper that changes them, because its words would be those of the environment inside.
+    Of each optional method and attribute, the outermost override wins; one that ``__getattr__`` forwards is none. A
+    method about actions or observations is not taken from inside a wrapper that changes them, because its words would
+    be those of the environment inside.
     """
 
     def __init__(self, inner: gymnasium.Env[Any, Any], max_turns: int | None = None) -> None:
@@ -168,8 +170,8 @@ class Adapted(TurnEnv):
         self.inner = inner
         self.core: gymnasium.Env[Any, Any] = inner.unwrapped
         self.spec = inner.spec
-        self.action_space = getattr(inner, "action_space", FreeText())
-        self.observation_space = getattr(inner, "observation_space", FreeText())
+        self.action_space = _space(inner, "action_space")
+        self.observation_space = _space(inner, "observation_space")
         self.sandboxed = bool(self._get("sandboxed", TurnEnv.sandboxed))
         self.keeps_sandbox = bool(self._get("keeps_sandbox", TurnEnv.keeps_sandbox))
         self.runner = self._get("runner", TurnEnv.runner)
@@ -274,7 +276,7 @@ class Adapted(TurnEnv):
         """
         for one in self._chain():
             if one is self.core:
-                return one if hasattr(one, name) else None
+                return one if _defines(one, name) else None
             if _defines(one, name):
                 return one
             if (name in ABOUT_ACTIONS and _changes(one, "action_space", gymnasium.ActionWrapper)) or (
@@ -308,7 +310,7 @@ class Adapted(TurnEnv):
         """
         for one in self._chain():
             if one is self.core:
-                return one if getattr(one, "restorable", False) else None
+                return one if _defines(one, "restorable") and bool(one.restorable) else None  # type: ignore[attr-defined]
             declared = _defines(one, "restorable") and bool(one.restorable)  # type: ignore[attr-defined]
             if _defines(one, "snapshot") or _defines(one, "restore"):
                 return one if declared else None
@@ -363,12 +365,21 @@ def provides(env: TurnEnv, name: str) -> bool:
 
 def overrides(env: gymnasium.Env[Any, Any], name: str) -> bool:
     """Return whether an environment has a method that is not the default of ``TurnEnv``."""
-    return hasattr(env, name) and getattr(type(env), name, None) is not getattr(TurnEnv, name)
+    return _defines(env, name) and getattr(type(env), name, None) is not getattr(TurnEnv, name)
 
 
-def _defines(wrapper: gymnasium.Wrapper[Any, Any, Any, Any] | gymnasium.Env[Any, Any], name: str) -> bool:
-    """Return whether a wrapper has an attribute itself, and does not forward it by ``__getattr__``."""
-    return name in vars(wrapper) or any(name in vars(each) for each in type(wrapper).__mro__)
+def _defines(env: gymnasium.Env[Any, Any], name: str) -> bool:
+    """Return whether an environment or wrapper has an attribute itself, and does not forward it by ``__getattr__``."""
+    return name in vars(env) or any(name in vars(each) for each in type(env).__mro__)
+
+
+def _space(env: gymnasium.Env[Any, Any], name: str) -> Space[Any]:
+    """Return a space of an environment; that of any text if it declares none."""
+    try:
+        space: Space[Any] = getattr(env, name)
+    except Exception:  # noqa: BLE001 - a `__getattr__` may raise any
+        return FreeText()
+    return space
 
 
 def _changes(wrapper: Any, space: str, kind: type) -> bool:

@@ -116,10 +116,12 @@ def _identify(config: RunConfig, database: Database | None, fork: bool | Origin)
         find_run = partial(_find_run, conn)
         if isinstance(fork, Origin):
             identity = resolve_fork(config, find_run, fork)
-            if not identity.resumes:
-                refuse_gone(conn, queries.versions(conn, fork.run)[fork.version])
-            return identity
-        return resolve_run(config, find_run, fork, lambda name: is_empty(conn, no_of(run_table, name)))
+        else:
+            identity = resolve_run(config, find_run, fork, lambda name: is_empty(conn, no_of(run_table, name)))
+        begins = not (identity.resumes and queries.checkpoints(conn, identity.name))
+        if begins and identity.parent is not None and identity.parent_version is not None:
+            refuse_gone(conn, queries.versions(conn, identity.parent)[identity.parent_version])
+        return identity
 
 
 def _beginning(config: RunConfig, identity: RunIdentity) -> str:

@@ -66,6 +66,42 @@ def test_an_inner_override_counts_through_wrappers_that_change_neither_side(forw
     assert env.core.trainable_checked == 1  # type: ignore[attr-defined]
 
 
+class Forwarding(gymnasium.Env[Obs, str]):
+    """Forwards what it lacks to a world, which it has from its first reset on."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.world, name)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Obs, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.world = Count()
+        return self.world.reset(seed=seed, options=options)
+
+    def step(self, action: str) -> tuple[Obs, float, bool, bool, dict[str, Any]]:
+        return self.world.step(action)
+
+
+class Remote(Forwarding):
+    """Has a method for every name, which calls a server."""
+
+    def __getattr__(self, name: str) -> Any:
+        def call(*_: Any) -> Any:
+            raise RuntimeError(f"the server has no {name}")
+
+        return call
+
+
+@pytest.mark.parametrize("forwarding", [Forwarding, Remote])
+def test_what_an_environment_forwards_is_no_method_of_it(forwarding: type[Forwarding]) -> None:
+    env = Adapted(forwarding())
+    assert (env.runner, env.sandboxed, env.restorable, env.instructions()) == ("gym", False, False, "")
+    env.reset(seed=0)
+    assert env.step("go")[0] == "turn 1"
+    for method in (env.oracle, env.valid_actions):
+        with pytest.raises(NotImplementedError, match=rf"{forwarding.__name__} has no {method.__name__}"):
+            method()
+
+
 def other_actions(env: gymnasium.Env[Any, Any]) -> gymnasium.Env[Any, Any]:
     return gymnasium.wrappers.TransformAction(env, str.lower, gymnasium.spaces.Text(9))
 

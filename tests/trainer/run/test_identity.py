@@ -1,12 +1,17 @@
 """The name of a run decides whether a command begins, resumes or forks it, or is refused."""
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from turnwise.store.database import open_database
+from turnwise.store.errors import NotFound
+from turnwise.tests.store.making import call, create_run, sqlite_store
 from turnwise.trainer.config.loading import parse_config
 from turnwise.trainer.preflight.refusal import Command, Refused
 from turnwise.trainer.run.identity import Origin, RunIdentity, resolve_fork, resolve_run
+from turnwise.trainer.run.run import _identify
 
 CONFIG = parse_config({"name": "r", "environments": [{"id": "e"}]})
 OTHER = parse_config({"name": "r", "environments": [{"id": "e"}], "seed": 1})
@@ -110,3 +115,21 @@ def test_the_same_fork_of_a_checkpoint_is_resumed() -> None:
 
     assert resolve_fork(CONFIG, stored, Origin("r", 7)) == RunIdentity("r", resumes=True, parent="r", parent_version=7)
     assert resolve_fork(CONFIG, stored, Origin("r", 8)).name == "r-3"
+
+
+def test_a_fork_that_begins_again_needs_the_checkpoint_of_its_origin(tmp_path: Path) -> None:
+    database = open_database(sqlite_store(tmp_path))
+    create_run(database, "r")
+    version = call(database, "add_version", run="r", update=0, parent=None)
+    call(database, "set_checkpoint", run="r", version=version, path=str(tmp_path / "gone"))
+    stored = {"config": CONFIG.resolved(), "config_hash": CONFIG.digest()}
+    create_run(database, "r-2", parent="r", parent_version=version, **stored)
+    try:
+        for fork in (Origin("r", version), True):
+            with pytest.raises(NotFound, match=r"the checkpoint of update 0 of run r, .*gone`, is gone"):
+                _identify(CONFIG, database, fork)
+        own = call(database, "add_version", run="r-2", update=0, parent=None)
+        call(database, "set_checkpoint", run="r-2", version=own, path=str(tmp_path / "kept"))
+        assert _identify(CONFIG, database, Origin("r", version)).resumes
+    finally:
+        database.close()
