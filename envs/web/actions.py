@@ -61,6 +61,10 @@ def _click(bid: Any, y: Any = None, button: Any = None) -> dict[str, Any]:
     return {**target(bid, y), "button": one_of("left" if button is None else button, BUTTONS)}
 
 
+def _dblclick(bid: Any, y: Any = None, button: Any = None) -> dict[str, Any]:
+    return {**_click(bid, y, button), "count": 2}
+
+
 def _fill(bid: Any, value: Any) -> dict[str, Any]:
     return {"id": number(bid), "text": lines(value)}
 
@@ -89,10 +93,7 @@ def _drag_and_drop(from_bid: Any, to_bid: Any, to_x: Any = None, to_y: Any = Non
 
 VERBS: Mapping[str, Verb] = {
     "click": (_click, 'click(12), click(12, "right") or click(x, y)'),
-    "dblclick": (
-        lambda bid, y=None, button=None: {**_click(bid, y, button), "count": 2},
-        "dblclick(12) or dblclick(x, y)",
-    ),
+    "dblclick": (_dblclick, "dblclick(12) or dblclick(x, y)"),
     "fill": (_fill, 'fill(3, "text")'),
     "select_option": (_select_option, 'select_option(3, "option") or select_option(3, ["one", "two"])'),
     "press": (_press, 'press("Enter") or press(3, "Control+a")'),

@@ -63,8 +63,8 @@ INTERNET_PROTOCOLS = (0, 6, 17)
 SOCKET_TYPES = (1, 2)
 """Streams and datagrams."""
 SOCKET_TYPE_MASK = 0xF
-SOL_SOCKET, SOL_TCP = 1, 6
-SOL_IP, SOL_UDP, SOL_IPV6 = 0, 17, 41
+LEVELS = {"socket": 1, "tcp": 6, "ip": 0, "udp": 17, "ipv6": 41}
+"""The level of each kind of socket option."""
 BUFFER_OPTIONS = (8, 18, 33)
 """SO_RCVBUF, SO_RCVLOWAT and SO_RCVBUFFORCE."""
 SET_PIPE_SIZE = 1031
@@ -91,10 +91,6 @@ def _equals(index: int, value: int) -> dict[str, Any]:
     return {"index": index, "value": value, "op": "SCMP_CMP_EQ"}
 
 
-def _at_most(index: int, value: int) -> dict[str, Any]:
-    return {"index": index, "value": value, "op": "SCMP_CMP_LE"}
-
-
 def _masked(index: int, mask: int, value: int) -> dict[str, Any]:
     return {"index": index, "value": mask, "valueTwo": value, "op": "SCMP_CMP_MASKED_EQ"}
 
@@ -105,20 +101,11 @@ def _without(index: int, flags: int) -> dict[str, Any]:
 
 def _socket_options() -> list[dict[str, Any]]:
     """Return the rules of ``setsockopt``: lists of values, because the kernel ignores the upper half of an argument."""
-    allowed = {
-        SOL_SOCKET: NUMBERS["socket_options"],
-        SOL_TCP: NUMBERS["tcp_options"],
-        SOL_IP: NUMBERS["ip_options"],
-        SOL_UDP: NUMBERS["udp_options"],
-        SOL_IPV6: NUMBERS["ipv6_options"],
-    }
-    options = [(level, option) for level, options in allowed.items() for option in options]
+    options = [(level, option) for kind, level in LEVELS.items() for option in NUMBERS[f"{kind}_options"]]
+    buffers = [[_equals(1, LEVELS["socket"]), _equals(2, option)] for option in BUFFER_OPTIONS]
     return [
         *(_rule("ALLOW", "setsockopt", args=[_equals(1, level), _equals(2, option)]) for level, option in options),
-        *(
-            _rule("ERRNO", "setsockopt", error=0, args=[_equals(1, SOL_SOCKET), _equals(2, option)])
-            for option in BUFFER_OPTIONS
-        ),
+        *(_rule("ERRNO", "setsockopt", error=0, args=buffer) for buffer in buffers),
     ]
 
 
@@ -139,6 +126,7 @@ def profile(*, shared_user: bool = False) -> str:
         for kind in SOCKET_TYPES
         for protocol in INTERNET_PROTOCOLS
     ]
+    one_page = {"index": 2, "value": PIPE_MAX_BYTES, "op": "SCMP_CMP_LE"}
     return json.dumps(
         {
             "defaultAction": "SCMP_ACT_ERRNO",
@@ -158,7 +146,7 @@ def profile(*, shared_user: bool = False) -> str:
                 *_socket_options(),
                 *(_rule("ALLOW", "fcntl", args=[_equals(1, command)]) for command in NUMBERS["file_commands"]),
                 *(_rule("ALLOW", "prctl", args=[_equals(0, option)]) for option in NUMBERS["process_options"]),
-                _rule("ALLOW", "fcntl", args=[_equals(1, SET_PIPE_SIZE), _at_most(2, PIPE_MAX_BYTES)]),
+                _rule("ALLOW", "fcntl", args=[_equals(1, SET_PIPE_SIZE), one_page]),
                 *own_limits,
                 _rule("ERRNO", "socket", error=errno.EAFNOSUPPORT, args=[_equals(0, AF_NETLINK)]),
             ],
@@ -208,7 +196,10 @@ def compile_profile(profile: str) -> bytes:
     try:
         for rule in content["syscalls"]:
             action = _action(rule["action"], rule.get("errnoRet", DEFAULT_ERROR))
-            comparisons = [_comparison(one) for one in rule.get("args", [])]
+            comparisons = [
+                _Comparison(one["index"], COMPARISONS[one["op"]], one["value"], one.get("valueTwo", 0))
+                for one in rule.get("args", [])
+            ]
             array = (_Comparison * len(comparisons))(*comparisons)
             for name in rule["names"]:
                 number = library.seccomp_syscall_resolve_name(name.encode())
@@ -223,10 +214,6 @@ def compile_profile(profile: str) -> bytes:
 
 def _action(name: str, error: int) -> int:
     return ACTIONS[name] | (error if name == "SCMP_ACT_ERRNO" else 0)
-
-
-def _comparison(one: dict[str, Any]) -> _Comparison:
-    return _Comparison(one["index"], COMPARISONS[one["op"]], one["value"], one.get("valueTwo", 0))
 
 
 def _export(library: Any, context: int) -> bytes:

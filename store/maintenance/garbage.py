@@ -16,7 +16,7 @@ from datetime import datetime
 from itertools import islice
 from typing import Any, TypeVar
 
-from sqlalchemy import Column, ColumnElement, Connection, and_, bindparam, delete, exists, select
+from sqlalchemy import Column, ColumnElement, and_, bindparam, delete, exists, select
 
 from ..content.folders import BlobFile, Folder
 from ..database import Database
@@ -127,7 +127,7 @@ def _sweep_files(
 ) -> Swept:
     """Delete the old ``files`` without a row, and restore the removed ones that have a row."""
     with database.read() as conn:
-        existing = _existing(conn, [file.name for file in files])
+        existing = set(conn.execute(_EXISTING, {"names": [file.name for file in files]}).scalars())
     swept = Swept()
     for file in files:
         if file.name in existing and not file.is_partial:
@@ -137,10 +137,6 @@ def _sweep_files(
             swept.files += 1
             swept.bytes += file.size
     return swept
-
-
-def _existing(conn: Connection, names: list[str]) -> set[str]:
-    return set(conn.execute(_EXISTING, {"names": names}).scalars())
 
 
 def chunked(values: Iterable[T], size: int) -> Iterator[list[T]]:

@@ -5,7 +5,6 @@ from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 from sqlalchemy import Connection, func, select, text
 from sqlalchemy.exc import DBAPIError
@@ -174,7 +173,8 @@ def store_stats(database: Database) -> StoreStats:
     size = measure(database)
     with database.read() as conn:
         sizes = table_bytes(conn)
-        rows = {name: _count(conn, table) for name, table in metadata.tables.items()}
+        counts = {name: select(func.count()).select_from(table) for name, table in metadata.tables.items()}
+        rows = {name: conn.execute(count).scalar_one() for name, count in counts.items()}
         tables = {name: TableStats(count, sizes.get(name, 0)) for name, count in rows.items()}
         index = sum(taken for name, taken in sizes.items() if name.startswith("search_index"))
         if index:
@@ -188,10 +188,6 @@ def store_stats(database: Database) -> StoreStats:
         steps = rows[step.name]
         per_step = size.used / steps if steps else None
         return StoreStats(size, tables, _blobs(conn), steps, per_step, pruned, oldest, newest)
-
-
-def _count(conn: Connection, table: Any) -> int:
-    return int(conn.execute(select(func.count()).select_from(table)).scalar_one())
 
 
 def _blobs(conn: Connection) -> list[BlobStats]:
