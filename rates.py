@@ -1,14 +1,25 @@
-"""Success rates: the one definition of which episodes a rate counts, and as what.
+"""Success rates: the one definition of which episodes a rate counts, and as what, with 95 % intervals and pass@k.
 
 A rate counts every episode whose end depends on the policy. Otherwise a policy that fails on the hard tasks in another
 way than on the easy ones, by answers without an action or by actions that hang, would have the higher rate. Only
 failures of the world are left out; every report of a rate contains their number.
+
+Several samples of one task are not independent: the intervals are those of clusters, one per task.
 """
 
-from collections.abc import Iterable
-from math import nan
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import comb, hypot, nan, sqrt
+from statistics import fmean
+from typing import Any, Self
 
 from .records import COUNTED_STATUSES, Status, is_success
+
+Z95 = 1.959963984540054
+"""Standard normal quantile of a two-sided 95 % interval."""
+
+Counts = tuple[int, int]
+"""The successes and the counted episodes of one task."""
 
 
 def is_counted(status: Status) -> bool:
@@ -23,3 +34,107 @@ def success_rate(ends: Iterable[tuple[bool | None, Status, float]]) -> float:
     """
     counted = [is_success(verdict, status, total) for verdict, status, total in ends if is_counted(status)]
     return sum(counted) / len(counted) if counted else nan
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """The success on several tasks, each with one or several samples."""
+
+    tasks: int
+    """Tasks with a counted episode."""
+    episodes: int
+    """Counted episodes."""
+    success: float
+    """The share of successes: NaN without a counted episode."""
+    low: float
+    high: float
+    """The 95 % interval of ``success``, clustered by task."""
+    pass_at: Mapping[str, float] = field(default_factory=dict)
+    """By k, the probability that at least one of k samples of a task succeeds (``pass_at``); empty for one sample."""
+    pass_all: Mapping[str, float] = field(default_factory=dict)
+    """By k, the probability that each of k samples of a task succeeds (``pass_all``); empty for one sample."""
+
+    @classmethod
+    def of(cls, counts: Iterable[Counts]) -> Self:
+        """Return the rate over tasks. The k of pass@k are 2, 4, 8, … and the most samples of a task."""
+        tasks = [one for one in counts if one[1]]
+        most = max((counted for _, counted in tasks), default=1)
+        sizes = sorted({most, *(2**power for power in range(1, most.bit_length()))} - {1})
+        trials = sum(counted for _, counted in tasks)
+        return cls(
+            len(tasks),
+            trials,
+            sum(successes for successes, _ in tasks) / trials if trials else nan,
+            *clustered(tasks),
+            {str(k): pass_at(k, tasks) for k in sizes},
+            {str(k): pass_all(k, tasks) for k in sizes},
+        )
+
+    @classmethod
+    def of_json(cls, values: Mapping[str, Any]) -> Self:
+        """Return the rate with these fields as JSON values, in which null stands for NaN."""
+        known: dict[str, Any] = {name: nan if value is None else value for name, value in values.items()}
+        return cls(**known)
+
+
+def wilson(successes: float, trials: float) -> tuple[float, float]:
+    """Return Wilson's 95 % interval of a share; NaN, NaN without trials."""
+    if not trials:
+        return nan, nan
+    share, z2 = successes / trials, Z95**2
+    centre = (share + z2 / (2 * trials)) / (1 + z2 / trials)
+    half = Z95 * sqrt(share * (1 - share) / trials + z2 / (4 * trials**2)) / (1 + z2 / trials)
+    return max(0.0, min(share, centre - half)), min(1.0, max(share, centre + half))
+
+
+def clustered(tasks: Sequence[Counts]) -> tuple[float, float]:
+    """Return the 95 % interval of the share of successes over tasks with several samples; NaN, NaN without episodes.
+
+    It is Wilson's interval with the effective number of episodes: that whose independent episodes would have the
+    cluster-robust variance of the share (Miller 2024, arXiv:2411.00640; Wilson's interval with an effective
+    size: Franco et al. 2019, Journal of Survey Statistics and Methodology 7, 334-364). It is never above the number of
+    episodes (Korn and Graubard 1998, Survey Methodology 24, 193-201), and the number of tasks where all episodes end
+    alike. With one sample per task it is Wilson's interval.
+    """
+    trials = sum(counted for _, counted in tasks)
+    if not trials:
+        return nan, nan
+    share = sum(successes for successes, _ in tasks) / trials
+    if share in (0.0, 1.0):
+        return wilson(share * len(tasks), len(tasks))
+    variance = sum((successes - share * counted) ** 2 for successes, counted in tasks) / trials**2
+    effective = trials / max(1.0, variance * trials / (share * (1 - share)))
+    return wilson(share * effective, effective)
+
+
+def pass_at(k: int, tasks: Sequence[Counts]) -> float:
+    """Return the mean probability that at least one of ``k`` samples succeeds, over the tasks with ``k`` samples or
+    more; NaN without one.
+
+    Unbiased: ``1 - C(n - c, k) / C(n, k)`` for ``c`` successes of ``n`` samples (Chen et al. 2021, arXiv:2107.03374).
+    """
+    return _mean(1 - comb(n - c, k) / comb(n, k) for c, n in tasks if n >= k)
+
+
+def pass_all(k: int, tasks: Sequence[Counts]) -> float:
+    """Return the mean probability that each of ``k`` samples succeeds, pass^k, over the tasks with ``k`` samples or
+    more; NaN without one.
+
+    Unbiased: ``C(c, k) / C(n, k)`` for ``c`` successes of ``n`` samples (Yao et al. 2024, arXiv:2406.12045).
+    """
+    return _mean(comb(c, k) / comb(n, k) for c, n in tasks if n >= k)
+
+
+def newcombe(before: tuple[float, float, float], after: tuple[float, float, float]) -> tuple[float, float]:
+    """Return the 95 % interval of the difference ``after - before`` of two shares, each ``(share, low, high)``.
+
+    ``low`` and ``high`` are the Wilson interval. Newcombe 1998, Statistics in Medicine 17, 873-890, method 10. The
+    method assumes independent shares; for shares of the same tasks it is usually wider than necessary.
+    """
+    (p1, l1, u1), (p2, l2, u2) = before, after
+    return p2 - p1 - hypot(p2 - l2, u1 - p1), p2 - p1 + hypot(u2 - p2, p1 - l1)
+
+
+def _mean(values: Iterable[float]) -> float:
+    listed = list(values)
+    return fmean(listed) if listed else nan

@@ -45,10 +45,17 @@ MAX_COUNT = 2**31 - 1
 """Largest value of a count that has no smaller limit."""
 
 
-def _finite(value: float | None) -> float | None:
-    if value is not None and not math.isfinite(value):
+def _temperature(value: float | None) -> float | None:
+    from ..agents.engine.request import check_temperature
+
+    if value is None:
+        return None
+    if not math.isfinite(value):
         raise typer.BadParameter(f"{value} is not a finite number")
-    return value
+    try:
+        return check_temperature(value)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
 
 
 RUN_DEFAULT = "Default: the value of the checkpoint's run, otherwise"
@@ -56,10 +63,10 @@ Temperature = Annotated[
     float | None,
     typer.Option(
         "--temperature",
-        min=0.01,
+        min=0.0,
         max=100.0,
-        callback=_finite,
-        help=f"Sampling temperature of a model. {RUN_DEFAULT} 1.",
+        callback=_temperature,
+        help=f"Sampling temperature of a model; 0 is greedy. {RUN_DEFAULT} 1.",
     ),
 ]
 TaskSeed = Annotated[int, typer.Option("--seed", min=0, max=2**32 - 1, help="Seed of the task.")]

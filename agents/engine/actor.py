@@ -6,7 +6,7 @@ never waits for a slow one, and a thousand turns per second need only a few hund
 * An engine without a policy version does not generate: requests wait, bounded by their client's timeout, until
   ``update_weights`` or ``use_loaded_weights`` sets the version. A restarted engine has no version.
 * vLLM runs in a thread of the actor's process (``core``). An engine that fails ends the process, and Ray restarts it.
-* The log-probabilities include the temperature.
+* The log-probabilities include the temperature; those of greedy turns are at temperature 1.
 """
 
 import asyncio

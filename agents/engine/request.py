@@ -8,6 +8,19 @@ CUT = "length"
 """The ``finish_reason`` of a turn that ``max_tokens`` ended."""
 MAX_LOGPROBS = 20
 """vLLM's own limit."""
+MIN_TEMPERATURE = 0.01
+"""The lowest temperature that samples: vLLM raises a lower one to it."""
+
+
+def check_temperature(temperature: float) -> float:
+    """Return a temperature that an engine samples with: 0, the most probable token, or ``MIN_TEMPERATURE`` and above.
+
+    Raises:
+        ValueError: it is another number.
+    """
+    if temperature != 0 and not temperature >= MIN_TEMPERATURE:
+        raise ValueError(f"must be 0, which is greedy, or at least {MIN_TEMPERATURE}, not {temperature:g}")
+    return temperature
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,12 +30,12 @@ class Sampling:
     stop: tuple[int, ...]
     """Token ids that end the turn."""
     temperature: float = 1.0
+    """0 is greedy: the most probable token. Its log-probability is then that at temperature 1, as vLLM reports it."""
     logprobs: int = 0
     """Number of the most probable tokens that are reported for each sampled one."""
 
     def __post_init__(self) -> None:
-        if not self.temperature > 0:
-            raise ValueError(f"temperature must be positive, not {self.temperature}")
+        check_temperature(self.temperature)
         if not 0 <= self.logprobs <= MAX_LOGPROBS:
             raise ValueError(f"logprobs must be 0 to {MAX_LOGPROBS}, not {self.logprobs}")
 
@@ -49,7 +62,7 @@ class Completion(NamedTuple):
 
     tokens: list[int]
     logprobs: list[float]
-    """Behavior log-probabilities, under the distribution that was sampled from."""
+    """Behavior log-probabilities, under the distribution that was sampled from; of greedy turns, at temperature 1."""
     versions: list[int]
     """The policy version that sampled each token."""
     finish_reason: str

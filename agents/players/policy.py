@@ -40,7 +40,7 @@ class PolicyPlayer:
     def __init__(self, context: PolicyContext) -> None:
         self._client, self._session = context.client, context.session
         self._conversation, self._horizon = context.conversation, context.horizon
-        self._turn_timeout_s = context.turn_timeout_s
+        self._turn_timeout_s, self._sampling = context.turn_timeout_s, context.sampling
         self._sampled_tokens = 0
 
     async def act(self, observation: str, images: Sequence[bytes]) -> PlayerTurn:
@@ -81,7 +81,7 @@ class PolicyPlayer:
         limit = min(limits, key=lambda one: limits[one])
         if limits[limit] <= 0:
             raise HorizonReached(self._reached(limit, len(prompt), question), limit, messages)
-        completion = await self._client.generate(self._session, prompt, limits[limit], timeout_s)
+        completion = await self._client.generate(self._session, prompt, limits[limit], timeout_s, self._sampling)
         self._sampled_tokens += len(completion.tokens)
         messages += [question, self._conversation.act(completion.tokens, completion.logprobs, completion.versions)]
         return completion.tokens, limit if completion.finish_reason == CUT else None

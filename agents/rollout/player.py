@@ -12,6 +12,7 @@ from ..tokens.conversation import Conversation
 if TYPE_CHECKING:
     from ...envs.runner.env_thread import EnvThread
     from ..engine.client import PolicyClient
+    from ..engine.request import Sampling
     from ..tokens.renderer import Renderer
 
 
@@ -25,6 +26,8 @@ class PolicyContext:
     session: str
     """The session of ``client``: the id of the trajectory."""
     turn_timeout_s: float
+    sampling: Sampling | None = None
+    """That of the episode's requests; None: the one of ``client``."""
 
     @classmethod
     def of(
@@ -35,10 +38,11 @@ class PolicyContext:
         group: Group,
         trajectory: Trajectory,
         turn_timeout_s: float,
+        sampling: Sampling | None = None,
     ) -> Self:
         """Return the parts for an episode whose system message joins the prompt prefix and the instructions."""
         system = "\n\n".join(part for part in (group.prompt_prefix, env_thread.instructions) if part)
-        return cls(client, Conversation(renderer, system), group.horizon, trajectory.id, turn_timeout_s)
+        return cls(client, Conversation(renderer, system), group.horizon, trajectory.id, turn_timeout_s, sampling)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from ...logs import LogFolder
 from ...process.children import isolate_signals
 from ...process.executor import start_executor
 from ...process.output import guard_descriptors
-from ...records import Group, Outcome, Trajectory
+from ...records import Group, Outcome, Purpose, Trajectory
 from ...store.content.blob_root import BlobRoot
 from ...store.content.blobs import BlobStore
 from ...store.writing.client import StoreClient
@@ -51,6 +51,7 @@ class WorkerSpec:
     model: str
     """Folder with the tokenizer and its chat template."""
     temperature: float
+    evaluation_temperature: float
     timeouts: Timeouts
     concurrency: Mapping[str, int]
     create_player: PolicyPlayerFactory
@@ -61,6 +62,10 @@ class WorkerSpec:
     """Name of the run whose hosts lease sandboxes to environments; empty if no environment needs one."""
     logs: LogFolder | None = None
     """Folder of the worker's log file; None to write none."""
+
+    def sampling(self, purpose: Purpose, stop: Sequence[int]) -> Sampling:
+        """Return how the turns of a group with this purpose are sampled, which ``stop`` tokens end."""
+        return Sampling(tuple(stop), self.evaluation_temperature if purpose is Purpose.EVAL else self.temperature)
 
 
 class RolloutWorker(ProfiledActor):
@@ -134,7 +139,7 @@ class RolloutWorker(ProfiledActor):
         else:
             refuse_leases()
         spec = self._spec
-        self._engine_client = PolicyClient(self._engines, Sampling(tuple(self._renderer.stop_tokens), spec.temperature))
+        self._engine_client = PolicyClient(self._engines, spec.sampling(Purpose.TRAIN, self._renderer.stop_tokens))
         self._store_client = StoreClient(send_to(nearest_writer(self._writers)), BlobStore(spec.blobs, spec.blob_root))
         self._runner = GroupRunner(
             self._store_client,
@@ -149,5 +154,8 @@ class RolloutWorker(ProfiledActor):
     def _player(self, env_thread: EnvThread, group: Group, trajectory: Trajectory) -> Player:
         assert self._engine_client is not None  # noqa: S101
         spec, client = self._spec, self._engine_client
-        context = PolicyContext.of(client, self._renderer, env_thread, group, trajectory, spec.timeouts.turn_s)
+        sampling = spec.sampling(group.purpose, self._renderer.stop_tokens)
+        context = PolicyContext.of(
+            client, self._renderer, env_thread, group, trajectory, spec.timeouts.turn_s, sampling
+        )
         return spec.create_player(context)

@@ -10,6 +10,7 @@ from ...errors import TurnwiseError
 from ...store.project import DEFAULT_STORE
 from ..options import Json, Store, open_store
 from ..terminal.output import console, duration, print_json
+from ..terminal.rates import interval, largest, print_rates
 from ..terminal.sanitize import sanitize
 from ..terminal.tables import print_table
 
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
     from ...trainer.run.comparison import ComparedRun, PairedDifference
 
 COLUMNS = (
-    *("run", "status", "split", "evaluated", "difference", "updates", "success", "reward", "trained tokens", "time"),
-    *("kind", "environments"),
+    *("run", "status", "split", "evaluated", "difference", "pass@k", "updates", "success", "reward", "trained tokens"),
+    *("time", "kind", "environments"),
 )
 REQUIRED = 5
 
@@ -57,6 +58,7 @@ def compare_runs(
             empty="",
             required=REQUIRED,
         )
+        print_rates({one.run: one.by_environment for one in found.runs}, ".2f")
         console().print()
         alike = [one.run for one in found.runs if one.kind == found.runs[0].kind]
         settings = [(key, *(values.get(name, "-") for name in alike)) for key, values in found.settings.items()]
@@ -66,24 +68,20 @@ def compare_runs(
 
 
 def _row(one: "ComparedRun", *, is_first: bool) -> tuple[object, ...]:
-    success = one.success if one.batch_success is None else one.batch_success
+    rate = one.rate
+    success = one.batch_success if one.batch_success is not None or rate is None else rate.success
     return (
-        *(one.run, one.status, one.split, _interval(one.success, one.low, one.high)),
+        *(one.run, one.status, one.split, "" if rate is None else interval(rate.success, rate.low, rate.high, ".2f")),
         "" if is_first else _difference(one.difference),
+        "" if rate is None else largest(rate.pass_at, form=".2f"),
         *(one.updates or "", "" if success is None else f"{success:.2f}", one.reward),
         *(f"{one.tokens:,}" if one.tokens else "", duration(one.wall_s), one.kind),
         ", ".join(one.environments),
     )
 
 
-def _interval(mean: float | None, low: float | None, high: float | None, sign: str = "") -> str:
-    if mean is None:
-        return ""
-    return f"{mean:{sign}.2f}" + ("" if low is None or high is None else f" [{low:{sign}.2f}, {high:{sign}.2f}]")
-
-
 def _difference(one: "PairedDifference | None") -> str:
-    return "no common task" if one is None else f"{_interval(one.mean, one.low, one.high, '+')}, {one.tasks} tasks"
+    return "no common task" if one is None else f"{interval(one.mean, one.low, one.high, '+.2f')}, {one.tasks} tasks"
 
 
 def _draw(database: "Database", names: Sequence[str], path: Path) -> None:

@@ -25,11 +25,12 @@ from ..options import (
     open_store,
 )
 from ..terminal.output import GUTTER, console, format_value, print_fields, print_json, result_fields
+from ..terminal.rates import print_rates, rate_fields
 from ..terminal.sanitize import indented, one_line, sanitize
 from .envs import EnvOptions, choose_sandboxes, play_episode, read_env_options, read_options
 
 if TYPE_CHECKING:
-    from ...trainer.config.sections import EnvironmentConfig
+    from ...trainer.config.sections import EnvironmentConfig, EvaluationConfig
 
 POLICIES = "random, oracle, human, RUN or RUN@UPDATE, a model (folder or hub id), or a server URL."
 MAX_REASON_CHARS = 300
@@ -37,6 +38,8 @@ MAX_REASON_CHARS = 300
 
 
 DEFAULT_TASKS = 100
+RATES = ("by_environment", "success", "low", "high", "pass_at", "pass_all")
+"""Values of a result that ``terminal.rates`` prints."""
 
 
 class NoEnvironment(TurnwiseError):
@@ -66,6 +69,12 @@ def evaluate(
     ] = None,
     split: Annotated[Split, typer.Option("--split", help="Split of the tasks.")] = "test",
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the tasks and of the policy.")] = 0,
+    samples: Annotated[
+        int | None,
+        typer.Option(
+            "--samples", min=1, max=MAX_COUNT, help="Episodes per task. Default: `evaluation.samples`, otherwise 1."
+        ),
+    ] = None,
     turns: Annotated[
         int | None, typer.Option("--turns", min=1, max=MAX_COUNT, help=f"Maximum turns per episode. {RUN_DEFAULT} 12.")
     ] = None,
@@ -77,13 +86,18 @@ def evaluate(
     as_json: Json = False,
     log_level: LogLevel = None,
 ) -> None:
-    """Play tasks with a policy, store the episodes, and print the success rate with its confidence interval."""
-    environments, tasks = _chosen(config, env, option, tasks)
+    """Play tasks with a policy, store the episodes, and print the success rate with its confidence interval.
+
+    With several samples per task, pass@k and pass^k are printed too, and the intervals are clustered by task.
+    """
+    environments, settings = _chosen(config, env, option)
+    tasks = tasks or settings.tasks or DEFAULT_TASKS
     if policy == "human":
         if as_json:
             raise InvalidPolicy("`--policy human` reads the terminal and prints no JSON; remove `--json`")
-        playing = {"--name": name, "--turns": turns, "--temperature": temperature, "--api-key-env": api_key_env}
-        if unused := [flag for flag, value in playing.items() if value]:
+        playing = {"--name": name or None, "--samples": samples, "--turns": turns, "--temperature": temperature}
+        playing["--api-key-env"] = api_key_env or None
+        if unused := [flag for flag, value in playing.items() if value is not None]:
             raise InvalidPolicy(f"`--policy human` plays here and stores nothing; remove `{'` and `'.join(unused)}`")
         from ...trainer.evaluation.tasks import tasks_of
 
@@ -97,6 +111,7 @@ def evaluate(
         return
     from ...trainer.evaluation.tasks import evaluate as run
 
+    samples = samples or settings.samples
     result = run(
         policy,
         environments,
@@ -105,7 +120,8 @@ def evaluate(
         seed=seed,
         store_url=store,
         turns=turns,
-        temperature=temperature,
+        temperature=settings.temperature if temperature is None else temperature,
+        samples=samples,
         sandboxes=read_options(sandbox, "--sandbox"),
         api_key_env=api_key_env,
         name=name,
@@ -113,11 +129,16 @@ def evaluate(
     if as_json:
         print_json(result.json(), indent=None)
     elif result.tasks:
-        print_fields(result_fields(result.json()))
-    if (listed := result.tasks + result.failed) < tasks:
+        fields = {name: value for name, value in result_fields(result.json()).items() if name not in RATES}
+        print_fields(fields | rate_fields(result))
+        print_rates({result.run: result.by_environment})
+    if (listed := (result.episodes + result.failed) // samples) < tasks:
         names = ", ".join(one.id for one in environments)
+        times = "once" if samples == 1 else f"{samples} times"
         verb = "lists" if len(environments) == 1 else "list"
-        _print_error(f"{names} {verb} {listed} tasks of `{split}`: each was played once, not the {tasks} of `--tasks`")
+        _print_error(
+            f"{names} {verb} {listed} tasks of `{split}`: each was played {times}, not the {tasks} of `--tasks`"
+        )
         tasks = listed
     if not result.tasks:
         _print_error(
@@ -128,16 +149,16 @@ def evaluate(
         return
     if result.failed:
         left_out = _failure_summary(store, result.run, _without_traceback, counted=False)
-        _print_error(f"{result.failed} of {tasks} episodes failed and are left out of the rates: {left_out}")
+        _print_error(f"{result.failed} of {tasks * samples} episodes failed and are left out of the rates: {left_out}")
     if result.failed_by_policy:
         own = _failure_summary(store, result.run, _without_traceback, counted=True)
-        _print_error(f"{result.failed_by_policy} of {tasks} episodes count as failures of the policy: {own}")
+        _print_error(f"{result.failed_by_policy} of {tasks * samples} episodes count as failures of the policy: {own}")
 
 
 def _chosen(
-    config: Path | None, env: list[str] | None, option: list[str] | None, tasks: int | None
-) -> tuple[Sequence["EnvironmentConfig"], int]:
-    """Return the environments to play, and the number of tasks.
+    config: Path | None, env: list[str] | None, option: list[str] | None
+) -> tuple[Sequence["EnvironmentConfig"], "EvaluationConfig"]:
+    """Return the environments to play, and the settings of the configuration; for ``--env``, those without one.
 
     Raises:
         NoEnvironment: neither a configuration nor an environment is given, or both.
@@ -146,10 +167,10 @@ def _chosen(
     if (config is None) == (not env):
         raise NoEnvironment("give one or several `--env ID`, or one `CONFIG.toml` with `[[environments]]`")
     if config is None:
-        from ...trainer.config.sections import EnvironmentConfig
+        from ...trainer.config.sections import EnvironmentConfig, EvaluationConfig
 
         chosen = [EnvironmentConfig(id=one, options=read_env_options(one, option)) for one in env or []]
-        return chosen, tasks or DEFAULT_TASKS
+        return chosen, EvaluationConfig(tasks=DEFAULT_TASKS)
     if option:
         raise OptionsOfConfig(
             f"`--option {option[0]}` goes to the environments of `--env`: write it below `[environments.options]` in "
@@ -158,7 +179,7 @@ def _chosen(
     from ...trainer.config.loading import load_config
 
     read = load_config(config)
-    return read.environments, tasks or read.evaluation.tasks or DEFAULT_TASKS
+    return read.environments, read.evaluation
 
 
 def _print_error(text: str) -> None:

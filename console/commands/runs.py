@@ -12,10 +12,14 @@ from ...records import GroupState
 from ...store.project import DEFAULT_STORE
 from ..options import MAX_COUNT, After, Json, Limit, LogLevel, Overrides, Store, open_store
 from ..terminal.output import ago, echo, empty_message, format_value, jsonable, print_fields, print_json
+from ..terminal.rates import print_rates, rate_fields
 from ..terminal.sanitize import one_line
 from ..terminal.tables import print_table
 
 if TYPE_CHECKING:
+    from ...rates import Rate
+    from ...store.database import Database
+    from ...store.queries.lists import RunRow
     from ...store.queries.run_details import DrivenRun, RunDetails
     from ...store.queries.run_summaries import RunSummary
     from ...trainer.run.retraining.repeat import RepeatedUpdate
@@ -83,14 +87,17 @@ def show(run: Run, store: Store = DEFAULT_STORE, as_json: Json = False) -> None:
 
     with open_store(store) as database:
         found = queries.run_details(database, run)
+        rate, by_environment = _rates(database, found.driven.run)
     if as_json:
-        print_json(_as_json(found))
+        print_json({**_as_json(found), "rate": rate, "by_environment": by_environment})
         return
     listed = _listed(found.driven) | {"status": _status(found.driven), "driver": None}
     fields = {name: value for name, value in listed.items() if value not in (None, "", False)}
     is_eval = found.driven.run.kind == "eval"
     fields |= {"trajectories": _counts(found.statuses)} if is_eval else _training_fields(found)
+    fields |= {} if rate is None else rate_fields(rate, "success" if is_eval else "held out")
     print_fields({**fields, "reward sets": ", ".join(reward_set.name for reward_set in found.reward_sets)})
+    print_rates({run: by_environment})
 
 
 @app.command()
@@ -183,6 +190,15 @@ def retrain_run(
         raise typer.Exit(1)
 
 
+def _rates(database: "Database", run: "RunRow") -> "tuple[Rate | None, Mapping[str, Rate]]":
+    """Return the success in the newest evaluation of a training run, or of an evaluation; and by environment."""
+    from ...store import queries
+    from ...trainer.evaluation.heldout import stored_rate
+
+    with database.read() as conn:
+        return stored_rate(run, queries.task_results(conn, run), queries.run_summaries(conn, [run])[run.id].held_out)
+
+
 def _status(one: "DrivenRun") -> str:
     """Return the printed status; it states when the driver is not visible from this host."""
     return f"{one.status} (driver not visible from this host)" if one.driver == "unknown" else one.status
@@ -192,7 +208,7 @@ def _row(one: "DrivenRun", summary: "RunSummary", now: datetime) -> tuple[object
     run, rate, held_out = one.run, summary.success, summary.held_out
     return (
         *(run.id, _status(one), summary.updates or "", "" if rate is None else f"{rate:.2f}", summary.reward),
-        "" if held_out is None or held_out.success is None else f"{held_out.success:.2f} ({held_out.name})",
+        f"{held_out.rate.success:.2f} ({held_out.name})" if held_out and held_out.rate.tasks else "",
         *(ago(run.created_at, now), ", ".join(summary.environments), run.kind, run.parent_id),
         one_line(run.error, 100),
     )

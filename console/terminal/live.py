@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from .output import console, print_text
+from .rates import interval, largest
 from .sanitize import one_line
 
 if TYPE_CHECKING:
@@ -151,11 +152,15 @@ def _limits(shares: "Mapping[Limit, float]") -> str:
 
 
 def _evaluated(event: "EvalResult") -> str:
-    rates = "".join(f"  {one_line(str(name))} {value:.2f}" for name, value in event.by_environment.items())
+    by_environment = event.by_environment.items() if len(event.by_environment) > 1 else ()
+    rates = "".join(
+        f"  {one_line(name)} {interval(one.success, one.low, one.high, '.2f')}" for name, one in by_environment
+    )
+    samples = f"  {at}" if (at := largest(event.pass_at, form=".3f")) else ""
     left_out = f"  ({event.failed} episodes failed and are left out)" if event.failed else ""
     own = f"  ({event.failed_by_policy} ended as policy_error or timeout)" if event.failed_by_policy else ""
     from ...trainer.telemetry.limits import notable
 
     limits = f"  cut by limits: {cut}" if (cut := _limits(notable(event.limits))) else ""
     shown = f"{one_line(event.name)}: success {event.success:.3f} [{event.low:.3f}, {event.high:.3f}]"
-    return f"{shown}{rates}{limits}{left_out}{own}"
+    return f"{shown}{samples}{rates}{limits}{left_out}{own}"

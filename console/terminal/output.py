@@ -111,20 +111,16 @@ def format_value(value: object) -> str:
     return "" if value is None else str(value)
 
 
-RATES = ("success", "by_environment", "gain", "best_success", "stale_share")
+RATES = ("success", "gain", "best_success", "stale_share")
 """Prefixes of the names of rates in the results of ``train`` and ``eval``."""
-INTERVALS = {"success": ("low", "high"), "gain": ("gain_low", "gain_high")}
-"""Rates with a 95 % confidence interval, with the names of the interval's bounds."""
 
 
 def result_fields(result: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a result of ``train`` or ``eval`` for ``print_fields``, with rates in percent and their intervals."""
-    shares = (*RATES, *(end for ends in INTERVALS.values() for end in ends))
-    fields = {name: _percent(value) if name.startswith(shares) else value for name, value in result.items()}
-    for name, ends in INTERVALS.items():
-        low, high = (fields.pop(end, None) for end in ends)
-        if fields.get(name) and low and high:
-            fields[name] += f" [{low}, {high}] (95% interval)"
+    """Return a result of ``train`` or ``eval`` for ``print_fields``, with rates in percent and the gain's interval."""
+    fields = {name: _percent(value) if name.startswith(RATES) else value for name, value in result.items()}
+    low, high = (fields.pop(end, None) for end in ("gain_low", "gain_high"))
+    if fields.get("gain") and low and high:
+        fields["gain"] += f" [{low}, {high}] (95% interval)"
     return fields
 
 

@@ -6,11 +6,12 @@ newest surviving evaluation; any other run those of its ended trajectories. No t
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from sqlalchemy import Connection, Integer, and_, cast, false, func, select
 
+from ...rates import Rate
 from ...records import Purpose
 from ..schema import EVALUATION, RESULT, among, batch_item, metric, rollout_group, task, train_batch, trajectory
 from ..schema import run as run_table
@@ -27,13 +28,9 @@ class HeldOut:
 
     name: str
     update: int
-    tasks: int
-    """Episodes that the rate counts."""
-    success: float | None
-    """None if no episode is counted."""
-    low: float | None
-    high: float | None
-    """The 95 % interval of ``success``."""
+    rate: Rate
+    by_environment: Mapping[str, Rate]
+    """By environment of the mixture."""
     reward: float
 
 
@@ -89,6 +86,8 @@ def evaluations(conn: Connection, runs: Iterable[str]) -> dict[str, list[HeldOut
 class TaskResult:
     """The counted episodes of one task."""
 
+    env_id: str
+    options: Mapping[str, Any]
     split: str
     counted: int
     successes: int
@@ -107,8 +106,7 @@ def task_results(conn: Connection, run: RunRow) -> dict[str, TaskResult]:
     evaluated = surviving(trajectory, run.id) & (trajectory.c.purpose == Purpose.EVAL.value)
     which = (
         select(
-            task.c.id,
-            task.c.split,
+            *(task.c.id, task.c.env_id, task.c.options, task.c.split),
             func.count(RESULT).label("counted"),
             func.coalesce(func.sum(cast(RESULT, Integer)), 0).label("successes"),
         )
@@ -116,14 +114,17 @@ def task_results(conn: Connection, run: RunRow) -> dict[str, TaskResult]:
         .join(rollout_group, rollout_group.c.no == trajectory.c.group_no)
         .join(task, task.c.no == rollout_group.c.task_no)
         .where(evaluated)
-        .group_by(task.c.id, task.c.split)
+        .group_by(task.c.no)
         .order_by(task.c.id)
     )
     if run.kind == TRAIN:
         version = trajectory.c.max_version
         newest = select(version).where(evaluated, version.is_not(None)).order_by(version.desc()).limit(1)
         which = which.where(version == newest.scalar_subquery())
-    return {row.id: TaskResult(row.split, row.counted, row.successes) for row in conn.execute(which)}
+    return {
+        row.id: TaskResult(row.env_id, row.options, row.split, row.counted, row.successes)
+        for row in conn.execute(which)
+    }
 
 
 def trained_tokens(conn: Connection, run: str) -> int:
@@ -208,7 +209,8 @@ def _total(rows: Sequence[Any]) -> tuple[list[str], float | None, float | None]:
 
 
 def _held_out(kind: str, update: int, data: Mapping[str, Any]) -> HeldOut:
-    known = {name: data.get(name) for name in ("success", "low", "high")}
+    of_result = {field.name: data[field.name] for field in fields(Rate) if field.name in data}
+    by_environment = {name: Rate.of_json(rate) for name, rate in data.get("by_environment", {}).items()}
     return HeldOut(
-        kind.removeprefix(EVALUATION), update, int(data.get("tasks", 0)), **known, reward=data.get("reward") or 0.0
+        kind.removeprefix(EVALUATION), update, Rate.of_json(of_result), by_environment, data.get("reward") or 0.0
     )

@@ -30,7 +30,9 @@ class Sampler:
         self.streams: dict[str, Random] = {}
         self.requests: dict[str, list[tuple[list[int], list[int]]]] = {}
 
-    async def generate(self, session: str, prompt: list[int], max_tokens: int, timeout_s: float) -> Completion:
+    async def generate(
+        self, session: str, prompt: list[int], max_tokens: int, timeout_s: float, *_: object
+    ) -> Completion:
         stream = self.streams.setdefault(session, Random(session))
         tokens = [stream.randrange(20, 60) for _ in range(max_tokens - 1)] + [self.stop]
         self.requests.setdefault(session, []).append((prompt, tokens))

@@ -18,7 +18,7 @@ FLOORS = {
     "rates": {"records"},
     "user_files": {"errors"},
     "sandbox": {"records", "errors", "circuit_breaker", "logs"},
-    "store": {"records", "errors", "user_files", "masking", "process", "migrations"},
+    "store": {"records", "errors", "rates", "user_files", "masking", "process", "migrations"},
     "migrations": {"records", "errors", "store"},
     "envs": {"records", "errors", "user_files", "process", "sandbox"},
     "agents": {"records", "errors", "user_files", "logs", "masking", "process", "envs", "store"},

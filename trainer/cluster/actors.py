@@ -157,6 +157,7 @@ class Cluster:
             model=str(model),
             seed=config.seed,
             temperature=config.rollout.temperature,
+            evaluation_temperature=config.evaluation_temperature,
             timeouts=config.rollout.timeouts,
             concurrency=episode_slots(config, memories_mib, len(nodes)),
             create_player=player_factory(config.rollout),

@@ -213,6 +213,12 @@ class RunConfig(AlgorithmConfig):
         return self
 
     @property
+    def evaluation_temperature(self) -> float:
+        """Sampling temperature of the episodes of evaluations and branches."""
+        own = self.evaluation.temperature
+        return self.rollout.temperature if own is None else own
+
+    @property
     def num_engines(self) -> int:
         """Engine replicas: none, and no rollout worker, if the groups come from another run in the store."""
         return self.rollout.num_engines if self.offline.run is None else 0

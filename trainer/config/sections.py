@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from ...agents.engine.config import CPU_HEAD_SIZES, MAX_LORA_RANK
+from ...agents.engine.request import MIN_TEMPERATURE, check_temperature
 from ...agents.model_folder import model_folder
 from ...agents.rollout.screenshots import Screenshots
 from ...agents.rollout.timeouts import Timeouts
@@ -96,7 +97,7 @@ class RolloutConfig(Section):
     """Groups in flight at once, at most."""
     max_staleness: int = Field(2, ge=0)
     """Maximum staleness of a trained token, in updates; 0 is synchronous training."""
-    temperature: float = Field(1.0, gt=0)
+    temperature: float = Field(1.0, ge=MIN_TEMPERATURE)
     """Sampling temperature; the learner divides its logits by the same value."""
     max_thought_tokens: int = Field(0, ge=0)
     """Tokens of the thought that the policy samples before each action, at most; they count as tokens of the turn, and
@@ -230,7 +231,7 @@ class OfflineConfig(Section):
 
 
 class EvaluationConfig(Section):
-    """Held-out tasks, sampled at the training temperature."""
+    """Held-out tasks: how many, how often, and how the policy plays them."""
 
     tasks: int = Field(200, ge=0)
     """Held-out tasks per evaluation; 0 skips evaluations."""
@@ -238,6 +239,10 @@ class EvaluationConfig(Section):
     """Updates between evaluations during training. `auto`: with each checkpoint, as long as these evaluations take at
     most a twentieth of the training time. 0: only at the start, after the warm-up and at the end. The checkpoint with
     the highest success is kept."""
+    temperature: Annotated[float, AfterValidator(check_temperature)] | None = None
+    """Sampling temperature, 0 for greedy and `rollout.temperature` by default: that of the policy which is trained."""
+    samples: int = Field(1, ge=1)
+    """Episodes per task; with several, pass@k is reported too, and intervals are clustered by task."""
 
 
 class CheckpointConfig(Section):

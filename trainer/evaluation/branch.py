@@ -65,7 +65,7 @@ def branch(
         policy: ``random``, ``oracle``, a run of the store (``RUN``, ``RUN@UPDATE``), the folder of a checkpoint, a hub
             id, or the URL of an OpenAI-compatible server.
         turns: replaces the turns of the trajectory's horizon; the turns of the prefix count.
-        temperature: replaces the temperature of the checkpoint's run.
+        temperature: replaces that of the evaluations of the checkpoint's run; 0 is greedy.
         sandboxes: replaces settings of the sandboxes by key.
         api_key_env: name of the environment variable with the key of a server.
 

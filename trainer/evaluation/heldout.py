@@ -1,42 +1,20 @@
-"""Held-out tasks, played once each, recorded in the store and never trained on, and the result with its intervals."""
+"""Held-out tasks, played once or several times each, recorded in the store and never trained on, and the result."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from math import hypot, nan, sqrt
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
 from ...agents.errors import FIRST_OBSERVATION
 from ...envs.tasks import env_key, env_key_of, make_task
 from ...errors import TurnwiseError
-from ...rates import is_counted, success_rate
+from ...rates import Counts, Rate, is_counted
 from ...records import SCORED_STATUSES, Group, GroupState, Horizon, Outcome, Purpose, Task, is_success
+from ...store.queries.lists import RunRow
+from ...store.queries.run_summaries import TRAIN, HeldOut, TaskResult
 from ...store.run_store import RunStore
 from ..config.sections import HELD_OUT_SEED, EnvironmentConfig
 from ..telemetry.events import EvalResult
 from ..telemetry.limits import LimitCounts
-
-Z95 = 1.959963984540054
-"""Standard normal quantile of a two-sided 95 % interval."""
-
-
-def wilson(successes: int, trials: int) -> tuple[float, float]:
-    """Return Wilson's 95 % interval of a share; NaN, NaN without trials."""
-    if not trials:
-        return nan, nan
-    share, z2 = successes / trials, Z95**2
-    centre = (share + z2 / (2 * trials)) / (1 + z2 / trials)
-    half = Z95 * sqrt(share * (1 - share) / trials + z2 / (4 * trials**2)) / (1 + z2 / trials)
-    return max(0.0, min(share, centre - half)), min(1.0, max(share, centre + half))
-
-
-def newcombe(before: tuple[float, float, float], after: tuple[float, float, float]) -> tuple[float, float]:
-    """Return the 95 % interval of the difference ``after - before`` of two shares, each ``(share, low, high)``.
-
-    ``low`` and ``high`` are the Wilson interval. Newcombe 1998, Statistics in Medicine 17, 873-890, method 10. The
-    method assumes independent shares; for shares of the same tasks it is usually wider than necessary.
-    """
-    (p1, l1, u1), (p2, l2, u2) = before, after
-    return p2 - p1 - hypot(p2 - l2, u1 - p1), p2 - p1 + hypot(u2 - p2, p1 - l1)
-
 
 CLOSE_REASON = "evaluation"
 SEED_STRIDE = 100_000
@@ -98,28 +76,29 @@ def held_out(
 async def play_tasks(
     store: RunStore,
     name: str,
-    tasks: Sequence[Task],
+    tasks: Sequence[tuple[Task, int]],
     horizon: Horizon,
     play: Callable[[Group], Awaitable[Sequence[Outcome]]],
 ) -> list[tuple[Task, Outcome]]:
-    """Open a group of one per task, play it, close it, and return how each task ended.
+    """Open one group per task, play it, close it, and return how each episode ended.
 
     Args:
         name: distinguishes the groups of this evaluation from others of the run.
+        tasks: each with its number of episodes.
         play: plays an open group and returns its outcomes; it bounds the episodes that play at once.
     """
 
     places = asyncio.Semaphore(MAX_OPEN)
 
-    async def one(number: int, task: Task) -> list[tuple[Task, Outcome]]:
+    async def one(number: int, task: Task, samples: int) -> list[tuple[Task, Outcome]]:
         async with places:
-            group = Group(f"{store.run}:eval-{name}-{number}", store.run, task, horizon, 1, Purpose.EVAL)
+            group = Group(f"{store.run}:eval-{name}-{number}", store.run, task, horizon, samples, Purpose.EVAL)
             await store.open_group(group)
             outcomes = await play(group)
             await store.close_group(group.id, GroupState.FILTERED, CLOSE_REASON)
         return [(task, outcome) for outcome in outcomes]
 
-    played = await asyncio.gather(*(one(number, task) for number, task in enumerate(tasks)))
+    played = await asyncio.gather(*(one(number, *task) for number, task in enumerate(tasks)))
     return [pair for pairs in played for pair in pairs]
 
 
@@ -131,23 +110,30 @@ def summarize(
     requested: int,
     seconds: float,
 ) -> EvalResult:
-    """Return the result of an evaluation of ``requested`` tasks from the ends of their episodes."""
+    """Return the result of an evaluation of ``requested`` episodes from their ends."""
     counted = [(task, outcome) for task, outcome in played if is_counted(outcome.status)]
-    low, high = wilson(sum(is_success(one.success, one.status, one.reward) for _, one in counted), len(counted))
-    by_environment, limits = {}, {}
-    for environment, name_of in zip(environments, labels(environments), strict=True):
-        key = env_key_of(environment.id, environment.options)
-        own = [one for task, one in counted if env_key(task) == key]
-        by_environment[name_of], limits[name_of] = _rate(own), LimitCounts.of(own).metrics()
+    successes: dict[tuple[str, str], list[bool]] = defaultdict(list)
+    for task, one in counted:
+        successes[env_key(task), task.id].append(is_success(one.success, one.status, one.reward))
+    rate, by_environment = rates(
+        environments, [(key, (sum(of_task), len(of_task))) for (key, _), of_task in successes.items()]
+    )
+    limits = {
+        name_of: LimitCounts.of(one for task, one in counted if env_key(task) == key).metrics()
+        for key, name_of in _labels_by_key(environments).items()
+    }
     return EvalResult(
         name=name,
         run=run,
-        tasks=len(counted),
-        failed=requested - len(counted),
+        tasks=rate.tasks,
+        episodes=rate.episodes,
+        failed=requested - rate.episodes,
         failed_by_policy=sum(one.status not in SCORED_STATUSES for _, one in counted),
-        success=_rate(one for _, one in counted),
-        low=low,
-        high=high,
+        success=rate.success,
+        low=rate.low,
+        high=rate.high,
+        pass_at=rate.pass_at,
+        pass_all=rate.pass_all,
         reward=sum(one.reward for _, one in counted) / max(len(counted), 1),
         turns=sum(one.turns for _, one in counted) / max(len(counted), 1),
         by_environment=by_environment,
@@ -158,5 +144,32 @@ def summarize(
     )
 
 
-def _rate(outcomes: Iterable[Outcome]) -> float:
-    return success_rate((outcome.success, outcome.status, outcome.reward) for outcome in outcomes)
+def rates(
+    environments: Sequence[EnvironmentConfig], tasks: Iterable[tuple[str, Counts]]
+) -> tuple[Rate, dict[str, Rate]]:
+    """Return the rate over tasks, each with the key of its environment, and that of each environment by label."""
+    names = _labels_by_key(environments)
+    by_environment: dict[str, list[Counts]] = {name: [] for name in names.values()}
+    for key, counts in tasks:
+        by_environment.setdefault(names.get(key, key), []).append(counts)
+    total = Rate.of(one for own in by_environment.values() for one in own)
+    return total, {name: Rate.of(own) for name, own in by_environment.items()}
+
+
+def stored_rate(
+    run: RunRow, results: Mapping[str, TaskResult], held_out: HeldOut | None
+) -> tuple[Rate | None, Mapping[str, Rate]]:
+    """Return the rate of a run in the store, and that of each environment: of its newest evaluation if it trains
+    (``held_out``), else over all its tasks (``results``); None without a counted episode.
+    """
+    if run.kind == TRAIN:
+        return (held_out.rate, held_out.by_environment) if held_out and held_out.rate.tasks else (None, {})
+    environments = [EnvironmentConfig.model_validate(one) for one in run.config.get("environments", ())]
+    tasks = [(env_key_of(one.env_id, one.options), (one.successes, one.counted)) for one in results.values()]
+    rate, by_environment = rates(environments, tasks)
+    return rate if rate.tasks else None, by_environment
+
+
+def _labels_by_key(environments: Sequence[EnvironmentConfig]) -> dict[str, str]:
+    keys = [env_key_of(environment.id, environment.options) for environment in environments]
+    return dict(zip(keys, labels(environments), strict=True))

@@ -1,6 +1,7 @@
 """Evaluation inside a run: play the held-out tasks with the version that the engines serve."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from math import isnan
@@ -52,10 +53,10 @@ class Evaluator:
         self.results: dict[str, EvalResult] = {}
 
     async def evaluate(self, name: str, update: int) -> None:
-        """Play the held-out tasks once each, and record the result as ``name`` at ``update``.
+        """Play the held-out tasks, and record the result as ``name`` at ``update``.
 
-        Failed tasks of environments that worked before are played again, after growing pauses. Those of an environment
-        that never worked are not, so that a broken environment is reported at once.
+        Failed episodes of environments that worked before are played again, after growing pauses. Those of an
+        environment that never worked are not, so that a broken environment is reported at once.
 
         Raises:
             TurnwiseError: more than ``MAX_FAILED_SHARE`` of the episodes failed.
@@ -66,28 +67,31 @@ class Evaluator:
         failpoint("evaluating")
         began, version = monotonic(), self._cluster.engines.version
         tasks = await self._tasks(settings.tasks)
-        played = await self._play(name, tasks)
+        requested = len(tasks) * settings.samples
+        played = await self._play(name, [(task, settings.samples) for task in tasks])
         for pause in RETRY_PAUSES_S:
             ended = [(task, one) for task, one in played if is_counted(one.status)]
-            known = [task for task, _ in ended]
-            again = [task for task in tasks if task not in known and env_key(task) in self._worked]
-            if len(again) <= MAX_FAILED_SHARE * len(tasks):
+            known = Counter(task.id for task, _ in ended)
+            missing = [(task, settings.samples - known[task.id]) for task in tasks if env_key(task) in self._worked]
+            again = [(task, count) for task, count in missing if count]
+            failed = sum(count for _, count in again)
+            if failed <= MAX_FAILED_SHARE * requested:
                 break
             self._context.report(
-                Note(f"evaluation {name!r}: {len(again)} of {len(tasks)} episodes failed; again in {pause:g} s")
+                Note(f"evaluation {name!r}: {failed} of {requested} episodes failed; again in {pause:g} s")
             )
             await asyncio.sleep(pause)
             played = ended + await self._play(name, again)
         self._worked.update(env_key(task) for task, one in played if one.status in SCORED_STATUSES)
-        result = summarize(name, self._store.run, self._config.environments, played, len(tasks), monotonic() - began)
+        result = summarize(name, self._store.run, self._config.environments, played, requested, monotonic() - began)
         result = replace(result, version=version)
         self.results[name] = result
         await self._store.add_metrics(f"{EVALUATION}{name}", update, finite(result.json()))
         self._context.metrics.write("evaluation", update, result.json())
         self._context.report(result)
-        if result.failed > MAX_FAILED_SHARE * len(tasks):
+        if result.failed > MAX_FAILED_SHARE * requested:
             raise TurnwiseError(
-                f"evaluation {name!r}: {result.failed} of {len(tasks)} episodes failed, the last because "
+                f"evaluation {name!r}: {result.failed} of {requested} episodes failed, the last because "
                 f"{last_failure([one for _, one in played])}"
             )
 
@@ -119,7 +123,7 @@ class Evaluator:
             )
         return held_out(mixture, count, seeds=self._seeds)
 
-    async def _play(self, name: str, tasks: Sequence[Task]) -> list[tuple[Task, Outcome]]:
+    async def _play(self, name: str, tasks: Sequence[tuple[Task, int]]) -> list[tuple[Task, Outcome]]:
         cluster, store = self._cluster, self._store
         timeout_s = self._config.rollout.group_timeout_s
         return await play_tasks(

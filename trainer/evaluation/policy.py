@@ -31,7 +31,7 @@ from ...user_files import read_json_object
 from ..algorithms.horizons.base import LANGUAGE_MODEL_LIMITS, HorizonSchedule
 from ..algorithms.horizons.constant import ConstantHorizon
 from ..config.schema import RunConfig
-from ..config.sections import EnvironmentConfig, RolloutConfig
+from ..config.sections import EnvironmentConfig, EvaluationConfig, RolloutConfig
 from ..planning.engine_memory import EngineMemory
 from ..planning.model_shape import UnknownShape
 from ..planning.model_source import shape_in
@@ -54,7 +54,7 @@ def session_config(
 
     Args:
         max_turns: overrides the limit on turns.
-        temperature: overrides the temperature.
+        temperature: overrides that of the evaluations.
         sandboxes: overrides settings of the sandboxes by key.
 
     Raises:
@@ -65,6 +65,7 @@ def session_config(
         refuse_broken_settings(absolute(policy))
         refuse_broken_settings(base_model(absolute(policy)))
     trained_sandboxes: Mapping[str, Any] = {}
+    evaluated_at: float | None = None
     if (trained := _run_config(policy)) is not None:
         horizon = HorizonSchedule.build(trained["horizon"]).longest()
         engine = _on_this_machine(_engine_of(trained, policy), policy, horizon.max_context)
@@ -73,6 +74,7 @@ def session_config(
         timeouts = {key: value for key, value in own.items() if key.endswith("_timeout_s")}
         kept = own.get("screenshots", RolloutConfig().screenshots)
         rollout = RolloutConfig(temperature=own["temperature"], screenshots=kept, **timeouts)
+        evaluated_at = trained.get("evaluation", {}).get("temperature")
     else:
         context = 1 << 20
         if is_model(policy):
@@ -88,7 +90,8 @@ def session_config(
     return RunConfig(
         name=run,
         environments=list(environments),
-        rollout=rollout if temperature is None else rollout.model_copy(update={"temperature": temperature}),
+        rollout=rollout,
+        evaluation=EvaluationConfig(temperature=evaluated_at if temperature is None else temperature),
         engine=engine,
         sandboxes=sandbox_settings(trained_sandboxes, sandboxes or {}),
         horizon=ConstantHorizon(**limits),

@@ -122,7 +122,8 @@ class Session:
     async def _play(self, work: Callable[[Players], Awaitable[T]], row: Mapping[str, object]) -> T:
         start_executor()
         opened = _players_in_process if self.policy.folder is None else _players_of_model
-        settings = {"horizon": asdict(self.horizon), "rollout": self.config.rollout.model_dump(mode="json")}
+        rollout = self.config.rollout.model_copy(update={"temperature": self.config.evaluation_temperature})
+        settings = {"horizon": asdict(self.horizon), "rollout": rollout.model_dump(mode="json")}
         config = {"policy": self.policy.shown, "seed": self.policy.seed, **row, **settings}
         async with opened(self) as players, _recorded(players.store, config):
             return await work(players)
@@ -143,7 +144,7 @@ def session(
 
     Args:
         max_turns: overrides the limit on turns of the checkpoint's run.
-        temperature: overrides its temperature.
+        temperature: overrides that of its evaluations.
         sandboxes: overrides its settings of sandboxes by key.
         name: of the session's run; empty to derive one from the policy and the time.
 
@@ -167,7 +168,7 @@ def session(
 async def _players_in_process(session: Session) -> AsyncIterator[Players]:
     """Open the players of a policy without an engine."""
     policy, timeouts = session.policy, session.config.rollout.timeouts
-    server = policy.server(session.config.rollout.temperature, timeouts.turn_s)
+    server = policy.server(session.config.evaluation_temperature, timeouts.turn_s)
     writer = CommitQueue(session.database)
     client = StoreClient(writer.run, session.database.blobs)
     slots = {

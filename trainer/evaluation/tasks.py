@@ -32,16 +32,17 @@ def evaluate(
     options: Mapping[str, Any] | None = None,
     turns: int | None = None,
     temperature: float | None = None,
+    samples: int = 1,
     sandboxes: Mapping[str, Any] | None = None,
     api_key_env: str = "",
     name: str = "",
 ) -> EvalResult:
-    """Play ``tasks`` tasks once each and store them: of an environment that enumerates its tasks, the first ones.
+    """Play ``tasks`` tasks and store the episodes: of an environment that enumerates its tasks, the first ones.
 
     The tasks are distributed evenly over several environments; the result has the success of each.
 
-    A checkpoint plays the longest horizon of its run, at the run's temperature, with its timeouts and the settings of
-    its sandboxes.
+    A checkpoint plays the longest horizon of its run, at the temperature of the run's evaluations, with its timeouts
+    and the settings of its sandboxes.
 
     Args:
         policy: ``random``, ``oracle``, a run of the store (``RUN``, ``RUN@UPDATE``), the folder of a Hugging Face model
@@ -50,7 +51,8 @@ def evaluate(
         env: the id of the environment, or several ids or environments with options.
         options: options of the environments that are given by id.
         turns: replaces the turns of the horizon.
-        temperature: replaces the temperature.
+        temperature: replaces the temperature; 0 is greedy.
+        samples: episodes per task.
         sandboxes: replaces settings of the sandboxes by key.
         api_key_env: name of the environment variable with the key of a server.
         name: of the evaluation's run, which no other run has; empty to derive one from the policy and the time.
@@ -72,13 +74,15 @@ def evaluate(
     environments = environments_of(env, options)
     with session(database, Command.EVAL, chosen, environments, turns, temperature, sandboxes, name) as opened:
         problems = tasks_of(environments, tasks, split=split, seed=seed)
+        wanted = [(task, samples) for task in problems]
         played = opened.play(
-            lambda players: play_tasks(players.store, "eval", problems, opened.horizon, players.play),
+            lambda players: play_tasks(players.store, "eval", wanted, opened.horizon, players.play),
             split=split,
             tasks=len(problems),
+            samples=samples,
             environments=[one.model_dump(mode="json", include={"id", "options"}) for one in environments],
         )
-    return summarize(chosen.shown, opened.run, environments, played, len(problems), monotonic() - began)
+    return summarize(chosen.shown, opened.run, environments, played, samples * len(problems), monotonic() - began)
 
 
 def environments_of(

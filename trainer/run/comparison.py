@@ -7,10 +7,11 @@ from math import sqrt
 from statistics import fmean, stdev
 from typing import Any
 
+from ...rates import Z95, Rate
 from ...store import queries
 from ...store.database import Database
 from ...store.queries.run_summaries import TRAIN, TaskResult
-from ..evaluation.heldout import Z95, wilson
+from ..evaluation.heldout import stored_rate
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,16 +37,12 @@ class ComparedRun:
     environments: Sequence[str]
     """Ids."""
     split: str
-    """The split of the tasks of ``success``, or several with commas; empty without one."""
+    """The split of the tasks of ``rate``, or several with commas; empty without one."""
     evaluation: str
     """Name of the newest evaluation of a training run; empty for other runs."""
-    tasks: int
-    """Episodes that ``success`` counts."""
-    success: float | None
-    """In the newest evaluation of a training run, on all tasks of an evaluation."""
-    low: float | None
-    high: float | None
-    """The 95 % interval of ``success``."""
+    rate: Rate | None
+    """Success in the newest evaluation of a training run, on all tasks of an evaluation."""
+    by_environment: Mapping[str, Rate]
     difference: PairedDifference | None
     """To the first run; None for the first run, and without a common task."""
     batch_success: float | None
@@ -80,13 +77,7 @@ def compare(database: Database, names: Sequence[str]) -> Comparison:
     for row in rows:
         summary = summaries[row.id]
         is_training, held_out = row.kind == TRAIN, summary.held_out
-        counted = sum(one.counted for one in tasks[row.id].values())
-        low, high = wilson(sum(one.successes for one in tasks[row.id].values()), counted)
-        rate: tuple[int, float | None, float | None, float | None] = (counted, summary.success, low, high)
-        if is_training or not counted:
-            rate = (
-                (held_out.tasks, held_out.success, held_out.low, held_out.high) if held_out else (0, None, None, None)
-            )
+        rate, by_environment = stored_rate(row, tasks[row.id], held_out)
         found.append(
             ComparedRun(
                 row.id,
@@ -96,7 +87,8 @@ def compare(database: Database, names: Sequence[str]) -> Comparison:
                 summary.environments,
                 ", ".join(sorted({one.split for one in tasks[row.id].values()})),
                 held_out.name if held_out else "",
-                *rate,
+                rate,
+                by_environment,
                 difference=None if row is rows[0] else paired(tasks[rows[0].id], tasks[row.id]),
                 batch_success=summary.success if is_training else None,
                 reward=summary.reward,

@@ -71,16 +71,15 @@ def _line(axes: Any, curve: Curve, name: str, color: str, label: str) -> None:
 def _draw_run(success: Any, reward: Any, curve: Curve, color: str, label: str) -> None:
     _line(success, curve, "success", color, label)
     _line(reward, curve, "reward", color, label)
-    held_out = [(one, one.success, one.low, one.high) for one in curve.evaluations]
-    points = [
-        (max(one.update, 0), rate, rate - low, high - rate)
-        for one, rate, low, high in held_out
-        if rate is not None and low is not None and high is not None
-    ]
+    held_out = [(max(one.update, 0), one.rate) for one in curve.evaluations if one.rate.tasks]
+    points = [(at, one.success, one.success - one.low, one.high - one.success) for at, one in held_out]
     if points:
         at, rates, below, above = zip(*points, strict=True)
         name = "held out, 95 % interval" if label == "training batches" else f"{label}, held out"
         success.errorbar(at, rates, yerr=[below, above], fmt="o", capsize=4, color=color, label=name)
+    if sampled := [(at, one.pass_at[k], k) for at, one in held_out if (k := max(one.pass_at, key=int, default=""))]:
+        at, rates, (*_, k) = zip(*sampled, strict=True)
+        success.plot(at, rates, "^", color=color, label=f"{label}, pass@{k}")
 
 
 def _draw_horizon(axes: Any, curve: Curve) -> None:

@@ -123,7 +123,7 @@ class Preparation:
         weights = await self._open_weights(learner)
         version = PolicyVersion(context.name, stored["version"], None, stored["update"])
         self._state.current, self._state.trained_s = version, stored["trained_s"]
-        self._evaluator.results = {name: EvalResult(**value) for name, value in stored["evaluations"].items()}
+        self._evaluator.results = {name: EvalResult.of_json(value) for name, value in stored["evaluations"].items()}
         context.algorithms.load_component_states(stored["components"], stored["observed"], stored["drawn"])
         context.algorithms.load_component_tensors(checkpoint.read_component_tensors(self._initial.model))
         context.streams.load_state_dict(stored["streams"])

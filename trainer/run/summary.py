@@ -9,9 +9,9 @@ from time import monotonic
 from typing import Any
 
 from ...masking import without_secrets
+from ...rates import newcombe
 from ...store import queries
 from ..context import RunContext
-from ..evaluation.heldout import newcombe
 from ..telemetry.events import EvalResult
 from ..telemetry.metrics import finite
 from .curve import draw, load_curves
@@ -39,7 +39,7 @@ class RunResult:
     wall_s: float
     max_staleness: int | None
     """None for an offline run: the number of updates between the versions of two runs is not defined."""
-    success_after_by_environment: Mapping[str, float]
+    success_after_by_environment: Mapping[str, float | None]
     best_success: float | None
     """Highest success on held-out tasks of a checkpoint."""
     best_update: int | None
@@ -84,7 +84,7 @@ def summarize(
         trajectories=totals.trajectories,
         wall_s=round(monotonic() - started, 1),
         max_staleness=None if is_offline else totals.max_staleness,
-        success_after_by_environment=finite(after.by_environment) if after else {},
+        success_after_by_environment=_by_environment(after),
         best_success=round(best.success, 4) if best else None,
         best_update=best.update if best else None,
         best_checkpoint=best.path if best else "",
@@ -105,6 +105,10 @@ def draw_curve(context: RunContext) -> Path:
 
 def _success(one: EvalResult | None) -> float | None:
     return None if one is None or isnan(one.success) else round(one.success, 4)
+
+
+def _by_environment(one: EvalResult | None) -> dict[str, float | None]:
+    return {name: finite(rate.success) for name, rate in one.by_environment.items()} if one else {}
 
 
 def _gain(before: EvalResult | None, after: EvalResult | None) -> tuple[float | None, ...]:

@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Self
 
+from ...rates import Rate
 from ...records import GroupState, Limit
 
 REWARD_PART = "reward_part/"
@@ -57,12 +58,12 @@ class UpdateDone:
 
 @dataclass(frozen=True, slots=True)
 class EvalResult:
-    """Success of a policy on held-out tasks, with its 95 % Wilson interval."""
+    """Success of a policy on held-out tasks, with its 95 % interval (``Rate``)."""
 
     name: str
     run: str
     tasks: int
-    """Episodes that the rates count."""
+    """Tasks with a counted episode."""
     failed: int
     """Episodes that failed because of their environment, an engine or a worker; no rate counts them."""
     failed_by_policy: int
@@ -73,8 +74,8 @@ class EvalResult:
     reward: float
     """Mean over the counted episodes; a failed one has the reward that it had collected."""
     turns: float
-    by_environment: dict[str, float] = field(default_factory=dict)
-    """Success by environment of the mixture."""
+    by_environment: Mapping[str, Rate] = field(default_factory=dict)
+    """By environment of the mixture."""
     seconds: float = 0.0
     version: int | None = None
     """Id of the version that was evaluated in a run; None for a stand-alone evaluation."""
@@ -83,6 +84,16 @@ class EvalResult:
     limits: dict[str, float] = field(default_factory=dict)
     """The shares that the limits of the horizon cut, and the mean length of an answer (``limits.LimitCounts``)."""
     limits_by_environment: dict[str, dict[str, float]] = field(default_factory=dict)
+    episodes: int = 0
+    """Episodes that the rates count: one or several per task."""
+    pass_at: Mapping[str, float] = field(default_factory=dict)
+    pass_all: Mapping[str, float] = field(default_factory=dict)
+
+    @classmethod
+    def of_json(cls, values: Mapping[str, Any]) -> Self:
+        """Return the result whose ``json`` is ``values``."""
+        by_environment = {name: Rate.of_json(rate) for name, rate in values["by_environment"].items()}
+        return cls(**{**values, "by_environment": by_environment})
 
     def json(self) -> dict[str, Any]:
         """Return the fields as JSON values."""

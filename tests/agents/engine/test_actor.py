@@ -120,6 +120,7 @@ def test_a_request_has_its_own_sampling_and_reports_the_most_probable_tokens(
         client = PolicyClient([engine], Sampling(stop=()))
         plain = await client.generate("a", PROMPT, 8, 30)
         turn = await client.generate("a", PROMPT, 8, 30, sampling)
+        greedy = await client.generate("a", PROMPT, 8, 30, Sampling(stop=(), temperature=0))
         await client.close()
         assert (len(plain.tokens), plain.top) == (8, [])
         with torch.no_grad():
@@ -127,8 +128,19 @@ def test_a_request_has_its_own_sampling_and_reports_the_most_probable_tokens(
         values, ids = logits.log_softmax(-1).topk(3)
         assert [[one for one, _ in row] for row in turn.top] == ids.tolist()
         assert torch.allclose(torch.tensor([[value for _, value in row] for row in turn.top]), values, atol=1e-4)
+        with torch.no_grad():
+            logits = network(torch.tensor([PROMPT + greedy.tokens])).logits[0, len(PROMPT) - 1 : -1]
+        best = logits.log_softmax(-1).max(-1)
+        assert greedy.tokens == best.indices.tolist()
+        assert torch.allclose(torch.tensor(greedy.logprobs), best.values, atol=1e-4), "those at temperature 1"
 
     run(scenario())
+
+
+@pytest.mark.parametrize("temperature", [-1.0, 0.001, float("nan")])
+def test_a_temperature_that_vllm_would_change_is_refused(temperature: float) -> None:
+    with pytest.raises(ValueError, match=r"must be 0, which is greedy, or at least 0\.01, not"):
+        Sampling(stop=(), temperature=temperature)
 
 
 def test_a_fast_request_does_not_wait_for_a_slow_one(run: Any, engine: Any) -> None:

@@ -90,7 +90,9 @@ def test_a_failed_child_is_not_retried(tmp_path: Path, chat: Renderer) -> None:
         failing = "g-2"
 
         class Fails(Sampler):
-            async def generate(self, session: str, prompt: list[int], max_tokens: int, timeout_s: float) -> Completion:
+            async def generate(
+                self, session: str, prompt: list[int], max_tokens: int, timeout_s: float, *_: object
+            ) -> Completion:
                 if session == failing:
                     raise EngineFailed("the engine is slow")
                 return await super().generate(session, prompt, max_tokens, timeout_s)
@@ -129,7 +131,9 @@ def test_a_cancelled_group_cancels_the_children(tmp_path: Path, chat: Renderer) 
         branched = asyncio.Event()
 
         class Waits(Sampler):
-            async def generate(self, session: str, prompt: list[int], max_tokens: int, timeout_s: float) -> Completion:
+            async def generate(
+                self, session: str, prompt: list[int], max_tokens: int, timeout_s: float, *_: object
+            ) -> Completion:
                 if session != "g-0":
                     branched.set()
                     await asyncio.get_running_loop().create_future()

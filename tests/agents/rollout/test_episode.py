@@ -17,13 +17,14 @@ from turnwise.agents.errors import EngineFailed, HorizonReached, ImagesUnsupport
 from turnwise.agents.players.openai import ChatPlayer, chat_server
 from turnwise.agents.players.policy import PolicyPlayer
 from turnwise.agents.rollout.player import PolicyContext
+from turnwise.agents.rollout.worker import WorkerSpec
 from turnwise.agents.tiny_model import new_model
 from turnwise.agents.tokens.conversation import Conversation
 from turnwise.agents.tokens.renderers import load_renderer
 from turnwise.envs.runner.env_thread import EnvThread
 from turnwise.envs.tasks import make_task
 from turnwise.errors import TurnwiseError
-from turnwise.records import Horizon, Limit, Source, Status, Trajectory
+from turnwise.records import Horizon, Limit, Purpose, Source, Status, Trajectory
 from turnwise.store.content.rows import STEP
 from turnwise.store.errors import StoreConflict, StoreFull
 from turnwise.store.operations import Write
@@ -203,11 +204,15 @@ class Counting:
 
     def __init__(self, at_most: int) -> None:
         self.at_most = at_most
+        self.sampling: list[Sampling | None] = []
         self.requests: list[tuple[int, int]] = []
         self.released: list[str] = []
 
-    async def generate(self, session: str, prompt: list[int], max_tokens: int, timeout_s: float) -> Completion:
+    async def generate(
+        self, session: str, prompt: list[int], max_tokens: int, timeout_s: float, sampling: Sampling | None = None
+    ) -> Completion:
         self.requests.append((len(prompt), max_tokens))
+        self.sampling.append(sampling)
         tokens = [3] * min(max_tokens, self.at_most)
         return Completion(tokens, [-0.5] * len(tokens), [0] * len(tokens), "length")
 
@@ -228,6 +233,17 @@ def begin(tmp_path_factory: pytest.TempPathFactory) -> Begin:
         return PolicyPlayer(PolicyContext(client, Conversation(chat), horizon, "s", 1.0)), client
 
     return create
+
+
+def test_the_purpose_of_a_group_decides_the_sampling_of_its_turns(begin: Begin) -> None:
+    spec = WorkerSpec(None, None, "", 0.7, 0.0, QUICK, {}, PolicyPlayer, 0)
+    assert spec.sampling(Purpose.TRAIN, [3]) == Sampling((3,), 0.7)
+    greedy = spec.sampling(Purpose.EVAL, [3])
+    assert greedy == Sampling((3,), 0.0)
+    player, client = begin(HORIZON, 2)
+    context = PolicyContext(player._client, player._conversation, HORIZON, "s", 1.0, greedy)
+    asyncio.run(PolicyPlayer(context).act("w1", []))
+    assert client.sampling == [greedy]
 
 
 def test_the_limit_on_tokens_per_turn_bounds_a_turn(begin: Begin) -> None:

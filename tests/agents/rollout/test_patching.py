@@ -100,7 +100,9 @@ class Answers(Sampler):
         super().__init__(chat.stop_tokens[0])
         self.chat = chat
 
-    async def generate(self, session: str, prompt: list[int], max_tokens: int, timeout_s: float) -> Completion:
+    async def generate(
+        self, session: str, prompt: list[int], max_tokens: int, timeout_s: float, *_: object
+    ) -> Completion:
         turn = len(self.requests.setdefault(session, []))
         wrong = session == "g-1" and turn == 0
         tokens = self.chat.encode_completion("done" if wrong else without_thought(FIRST.actions[turn]))

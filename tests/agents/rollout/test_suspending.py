@@ -45,7 +45,9 @@ class Versioned(Sampler):
     version = 0
     failing: Sequence[str] = ()
 
-    async def generate(self, session: str, prompt: list[int], max_tokens: int, timeout_s: float) -> Completion:
+    async def generate(
+        self, session: str, prompt: list[int], max_tokens: int, timeout_s: float, *_: object
+    ) -> Completion:
         if session in self.failing:
             raise EngineFailed("the engine is slow")
         done = await super().generate(session, prompt, max_tokens, timeout_s)

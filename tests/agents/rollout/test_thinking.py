@@ -41,7 +41,9 @@ class Timed(Sampler):
         super().__init__(stop)
         self.timeouts: list[float] = []
 
-    async def generate(self, session: str, prompt: list[int], max_tokens: int, timeout_s: float) -> Completion:
+    async def generate(
+        self, session: str, prompt: list[int], max_tokens: int, timeout_s: float, *_: object
+    ) -> Completion:
         self.timeouts.append(timeout_s)
         return await super().generate(session, prompt, max_tokens, timeout_s)
 

@@ -2,16 +2,17 @@
 
 import json
 import re
+from dataclasses import asdict
 from math import sqrt
 from pathlib import Path
 from statistics import stdev
 from typing import Any
 
 import pytest
+from turnwise.rates import Rate, wilson
 from turnwise.records import Group, GroupState, Purpose
 from turnwise.store.database import Database, open_database
 from turnwise.tests.store.making import HORIZON, call, create_run, play, play_group, sqlite_store, task, train
-from turnwise.trainer.evaluation.heldout import wilson
 
 from ..conftest import Turnwise
 
@@ -43,8 +44,7 @@ def url(tmp_path: Path) -> str:
             train(database, [f"{run}{number}"], number + 1, number, run, metrics=metrics)
         solved = SUCCESSES[run]
         evaluate(database, run, updates, solved)
-        low, high = wilson(sum(solved), len(solved))
-        result = {"tasks": len(solved), "success": sum(solved) / len(solved), "low": low, "high": high}
+        result = asdict(Rate.of((success, 1) for success in solved))
         call(database, "add_metrics", run=run, update=updates, kind="evaluation after", metrics=result)
         call(database, "finish_run", run=run, status="finished")
     create_run(database, "e", kind="eval", config={"policy": "random"})
@@ -68,8 +68,9 @@ def test_the_numbers_of_a_comparison_are_those_of_the_store(turnwise: Turnwise, 
     assert [(one["run"], one["updates"], one["tokens"]) for one in (first, second)] == [("r", 1, 8), ("s", 2, 16)]
     assert (second["batch_success"], second["reward"], second["evaluation"]) == (0.25, 1.5, "after")
     for one, solved in zip(found["runs"], SUCCESSES.values(), strict=True):
-        assert (one["tasks"], one["success"]) == (len(solved), pytest.approx(sum(solved) / len(solved)))
-        assert (one["low"], one["high"]) == pytest.approx(wilson(sum(solved), len(solved)))
+        rate = one["rate"]
+        assert (rate["tasks"], rate["success"]) == (len(solved), pytest.approx(sum(solved) / len(solved)))
+        assert (rate["low"], rate["high"]) == pytest.approx(wilson(sum(solved), len(solved)))
     assert (third["batch_success"], third["kind"], third["tokens"]) == (None, "eval", 0)
     assert found["settings"] == {"learner.rate": {"r": 0.1, "s": 0.2}}
 

@@ -178,7 +178,7 @@ def test_runs_show_counts_evaluation_episodes_without_training(turnwise: Turnwis
     shown = turnwise("runs", "show", run, "--store", store).out
     assert "trajectories  completed 2, env_error 4\n" in shown
     named = {line.split()[0] for line in shown.splitlines()}
-    assert named == {"id", "kind", "status", "created_at", "ended_at", "trajectories"}
+    assert named == {"id", "kind", "status", "created_at", "ended_at", "trajectories", "success"}
     assert json.loads(turnwise("runs", "show", run, "--json", "--store", store).out)["statuses"] == {
         "completed": 2,
         "env_error": 4,
@@ -241,15 +241,53 @@ def test_a_named_evaluation_plays_several_environments_and_reports_each(turnwise
     played = ("--policy", "oracle", "--tasks", "6", "--name", "two", "--json", "--store", store)
     result = json.loads(turnwise("eval", "--env", ENV, "--env", "turnwise/GuessNumber-v0", *played).out)
     assert (result["run"], result["tasks"], result["success"]) == ("two", 6, 1.0)
-    assert result["by_environment"] == {ENV: 1.0, "turnwise/GuessNumber-v0": 1.0}
+    assert {name: one["success"] for name, one in result["by_environment"].items()} == {
+        ENV: 1.0,
+        "turnwise/GuessNumber-v0": 1.0,
+    }
     again = turnwise("eval", "--env", ENV, *played)
     assert again.code == 2
     assert "`--name two`: the store has a run of this name; choose another one" in again.err
 
 
+def test_several_samples_per_task_give_pass_at_k_and_intervals_by_environment(turnwise: Turnwise, store: str) -> None:
+    """The random policy guesses one of three numbers, so that some samples of a task succeed and others do not."""
+    played = ("--policy", "random", "--tasks", "12", "--samples", "4", "--turns", "2", "--store", store)
+    two = ("--env", ENV, "--env", "turnwise/GuessNumber-v0")
+    shown = turnwise("eval", *two, *played, "--name", "k").out
+    result = json.loads(turnwise("runs", "show", "k", "--json", "--store", store).out)
+    rate, by_environment = result["rate"], result["by_environment"]
+    assert (rate["tasks"], rate["episodes"]) == (12, 48)
+    assert rate["low"] < rate["success"] < rate["high"]
+    assert (
+        rate["pass_all"]["4"]
+        <= rate["pass_all"]["2"]
+        <= rate["success"]
+        <= rate["pass_at"]["2"]
+        <= rate["pass_at"]["4"]
+    )
+    assert {name: (one["tasks"], one["episodes"]) for name, one in by_environment.items()} == {
+        ENV: (6, 24),
+        "turnwise/GuessNumber-v0": (6, 24),
+    }
+    again = turnwise("runs", "show", "k", "--store", store).out
+    interval = f"{rate['success']:.1%} [{rate['low']:.1%}, {rate['high']:.1%}] (95% interval)"
+    for out in (shown, again):
+        assert re.search(f"^success +{re.escape(interval)}$", out, re.MULTILINE)
+        assert re.search(f"^pass@k +k=2 {rate['pass_at']['2']:.1%}, k=4 {rate['pass_at']['4']:.1%}$", out, re.MULTILINE)
+        table = out.partition("\n\n")[2].splitlines()
+        assert re.split(" {2,}", table[0]) == ["environment", "tasks", "success, 95% interval", "pass@k", "pass^k"]
+        assert len(table) == 3
+        assert max(map(len, table)) <= 80
+    compared = turnwise("runs", "compare", "k", "k", "--store", store).out
+    assert re.search(f" pass@4 {rate['pass_at']['4']:.2f} ", compared)
+    assert "success, 95% interval" in compared
+
+
 def test_an_evaluation_plays_the_mixture_of_a_configuration(turnwise: Turnwise, store: str) -> None:
     example = str(ROOT / "examples" / "quickstart.toml")
     ended = turnwise("eval", example, "--policy", "oracle", "--tasks", "6", "--json", "--store", store)
-    assert json.loads(ended.out)["by_environment"] == {"find": 1.0, "login": 1.0, "open": 1.0}
+    by_environment = json.loads(ended.out)["by_environment"]
+    assert {name: one["success"] for name, one in by_environment.items()} == {"find": 1.0, "login": 1.0, "open": 1.0}
     for arguments in ((), (example, "--env", ENV)):
         assert "give one or several `--env ID`, or one `CONFIG.toml`" in turnwise("eval", *arguments).err

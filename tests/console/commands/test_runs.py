@@ -32,8 +32,9 @@ def test_runs_list_has_the_numbers_of_the_store(turnwise: Turnwise, tmp_path: Pa
     call(database, "add_version", run="r", update=0, parent=None)
     play_group(database, "g")
     train(database, ["g"], 1, 0, metrics={"success": 0.25, "reward": -0.125})
-    held_out = {"tasks": 8, "success": 0.5, "low": 0.2, "high": 0.8, "reward": 0.5}
-    call(database, "add_metrics", run="r", update=1, kind="evaluation update 1", metrics=held_out)
+    rate = {"tasks": 8, "episodes": 16, "success": 0.5, "low": 0.2, "high": 0.8, "pass_at": {"2": 0.75}, "pass_all": {}}
+    metrics = rate | {"reward": 0.5}
+    call(database, "add_metrics", run="r", update=1, kind="evaluation update 1", metrics=metrics)
     call(database, "finish_run", run="r", status="finished")
     database.close()
     shown = [re.split(" {2,}", line) for line in turnwise("runs", "list", "--store", url).out.splitlines()]
@@ -43,7 +44,15 @@ def test_runs_list_has_the_numbers_of_the_store(turnwise: Turnwise, tmp_path: Pa
     ]
     (listed,) = json.loads(turnwise("runs", "list", "--json", "--store", url).out)
     assert (listed["updates"], listed["success"], listed["reward"]) == (1, 0.25, -0.125)
-    assert listed["held_out"] == held_out | {"name": "update 1", "update": 1}
+    assert listed["held_out"] == {
+        "name": "update 1",
+        "update": 1,
+        "rate": rate,
+        "by_environment": {},
+        "reward": 0.5,
+    }
+    page = turnwise("runs", "show", "r", "--store", url).out
+    assert re.search(r"^held out +50\.0% \[20\.0%, 80\.0%\] \(95% interval\)\npass@k +k=2 75\.0%$", page, re.MULTILINE)
     assert listed["environments"] == ["a/A-v0", "b/B-v0"]
 
 

@@ -7,6 +7,7 @@ import pytest
 from rich.console import Console
 from turnwise.console.terminal import live
 from turnwise.console.terminal.live import LiveView
+from turnwise.rates import Rate
 from turnwise.records import GroupState, Limit
 from turnwise.trainer.telemetry.events import EvalResult, Note, UpdateDone
 
@@ -89,13 +90,19 @@ def test_slow_updates_print_every_line(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_notes_and_evaluations_are_lines_of_their_own() -> None:
-    rates = {"find": 0.4, "login": 0.0}
+    rates = {"find": Rate(99, 99, 0.4, 0.31, 0.5), "login": Rate(99, 99, 0.0, 0.0, 0.04)}
     held_out = EvalResult("warmup", "r", 198, 2, 0, 0.21, 0.16, 0.27, 0.2, 4.0, rates, 3.0)
     lines = watch(Note("resumed at update 40"), held_out).splitlines()
     assert lines == [
         "resumed at update 40",
-        "warmup: success 0.210 [0.160, 0.270]  find 0.40  login 0.00  (2 episodes failed and are left out)",
+        "warmup: success 0.210 [0.160, 0.270]  find 0.40 [0.31, 0.50]  login 0.00 [0.00, 0.04]  "
+        "(2 episodes failed and are left out)",
     ]
+
+
+def test_an_evaluation_with_several_samples_shows_pass_at_k() -> None:
+    held_out = EvalResult("after", "r", 50, 0, 0, 0.5, 0.4, 0.6, 0.5, 4.0, pass_at={"2": 0.7, "4": 0.81, "10": 0.9})
+    assert watch(held_out) == "after: success 0.500 [0.400, 0.600]  pass@10 0.900\n"
 
 
 def test_a_terminal_gets_a_table_with_the_reason_of_a_wait() -> None:

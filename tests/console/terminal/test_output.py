@@ -65,33 +65,26 @@ def test_ages_are_short(seconds: int, shown: str) -> None:
     assert ago(now - timedelta(seconds=seconds), now) == shown
 
 
-def test_a_result_has_its_shares_in_per_cent_and_success_with_its_interval() -> None:
-    evaluated = {
-        "tasks": 50,
-        "success": 0.98,
-        "low": 0.8951,
-        "high": 0.9965,
-        "by_environment": {"find": 1.0},
-        "reward": 0.5,
-    }
-    assert result_fields(evaluated) == {
-        "tasks": 50,
-        "success": "98.0% [89.5%, 99.7%] (95% interval)",
-        "by_environment": {"find": "100.0%"},
-        "reward": 0.5,
-    }
+def test_a_result_has_its_shares_in_per_cent_and_the_gain_with_its_interval() -> None:
     gained = {"gain": 0.25, "gain_low": 0.1512, "gain_high": 0.3433}
-    trained = {"success_untrained": None, "success_after": 0.5, **gained, "stale_share": 0.9592}
+    trained = {
+        "success_untrained": None,
+        "success_after": 0.5,
+        "success_after_by_environment": {"find": 1.0},
+        **gained,
+        "stale_share": 0.9592,
+    }
     assert result_fields(trained) == {
         "success_untrained": None,
         "success_after": "50.0%",
+        "success_after_by_environment": {"find": "100.0%"},
         "gain": "25.0% [15.1%, 34.3%] (95% interval)",
         "stale_share": "95.9%",
     }
     # No episode was scored.
     untold = dict.fromkeys(("gain", "gain_low", "gain_high"))
     assert result_fields(untold) == {"gain": None}
-    assert result_fields(dict.fromkeys(("success", "low", "high"), math.nan)) == {"success": None}
+    assert result_fields({"success_after": math.nan}) == {"success_after": None}
 
 
 def test_numbers_and_mappings_in_words() -> None:

@@ -1,13 +1,15 @@
 """An evaluation labels the environments of its mixture, and counts successes by verdict, or without one by return."""
 
+import json
 from math import isnan
 from typing import Any
 
 import pytest
-from turnwise.rates import is_counted, success_rate
+from turnwise.rates import Rate, is_counted, success_rate, wilson
 from turnwise.records import Outcome, Status
 from turnwise.trainer.config.sections import HELD_OUT_SEED, EnvironmentConfig
-from turnwise.trainer.evaluation.heldout import held_out, labels, summarize, wilson
+from turnwise.trainer.evaluation.heldout import held_out, labels, summarize
+from turnwise.trainer.telemetry.events import EvalResult
 
 SITE, TINY = "turnwise/TextSite-v0", "turnwise/TinyWeb-v0"
 
@@ -51,7 +53,7 @@ def test_the_return_counts_only_without_a_verdict(
     (task,) = held_out(mixture, 1)
     played = [(task, Outcome("t", 0, 0, status, reward, verdict, 4, 8, ""))]
     result = summarize("after", "r", mixture, played, 1, 1.0)
-    assert (result.success, result.by_environment) == (success, {SITE: success})
+    assert (result.success, result.by_environment[SITE].success) == (success, success)
 
 
 def test_truncated_episodes_without_a_verdict_are_failures() -> None:
@@ -61,7 +63,7 @@ def test_truncated_episodes_without_a_verdict_are_failures() -> None:
         for index, task in enumerate(held_out(mixture, 4))
     ]
     result = summarize("after", "r", mixture, played, 4, 1.0)
-    assert (result.success, result.by_environment) == (0.0, {"find": 0.0, "open": 0.0})
+    assert (result.success, result.by_environment) == (0.0, dict.fromkeys(("find", "open"), Rate.of([(0, 1)] * 2)))
     assert (result.tasks, result.failed) == (4, 0)
     assert 0.0 <= result.low < result.high < 1.0
 
@@ -84,10 +86,27 @@ def test_failures_of_the_policy_are_counted_and_those_of_the_world_left_out() ->
         for index, (task, (status, success, reward)) in enumerate(zip(held_out(mixture, 8), ends, strict=True))
     ]
     result = summarize("after", "r", mixture, played, 9, 1.0)
-    assert (result.success, result.by_environment) == (0.4, {SITE: 0.4})
+    assert (result.success, result.by_environment[SITE].success) == (0.4, 0.4)
     assert (result.tasks, result.failed, result.failed_by_policy) == (5, 4, 2), "one had no outcome at all"
     assert (result.reward, result.turns) == (0.5, 4.0)
-    assert (result.low, result.high) == wilson(2, 5)
+    assert (result.low, result.high) == pytest.approx(wilson(2, 5))
+
+
+def test_the_samples_of_a_task_count_as_one_task() -> None:
+    """Of two tasks with four samples each, the first succeeds once and the second four times; a fifth sample failed."""
+    mixture = [EnvironmentConfig(id=SITE, options={"family": family}) for family in ("find", "open")]
+    first, second = held_out(mixture, 2)
+    ends = [(first, True), *[(first, False)] * 3, *[(second, True)] * 4]
+    played = [
+        (task, Outcome(f"t{number}", 0, 0, Status.COMPLETED, 0.0, success, 4, 8, ""))
+        for number, (task, success) in enumerate(ends)
+    ]
+    result = summarize("after", "r", mixture, played, 10, 1.0)
+    assert (result.tasks, result.episodes, result.failed, result.success) == (2, 8, 2, 0.625)
+    assert result.by_environment == {"find": Rate.of([(1, 4)]), "open": Rate.of([(4, 4)])}
+    assert result.pass_at == {"2": 0.75, "4": 1.0}
+    assert result.pass_all == {"2": 0.5, "4": 0.5}
+    assert EvalResult.of_json(json.loads(json.dumps(result.json()))) == result
 
 
 def test_a_rate_decides_about_every_status() -> None:

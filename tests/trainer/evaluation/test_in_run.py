@@ -4,12 +4,13 @@ import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from turnwise.errors import TurnwiseError
 from turnwise.records import Outcome, Status, Task
 from turnwise.trainer.config.loading import parse_config
+from turnwise.trainer.evaluation import in_run
 from turnwise.trainer.evaluation.in_run import Evaluator, last_failure
 from turnwise.trainer.telemetry.events import EvalResult
 from turnwise.trainer.telemetry.metrics import Metrics
@@ -42,27 +43,62 @@ def evaluator(settings: dict[str, Any], **results: tuple[float, float]) -> Evalu
 class Played(Evaluator):
     """Has 20 held-out tasks, of which two cannot be played."""
 
+    worked: ClassVar[Sequence[str]] = ()
+
     async def _tasks(self, count: int) -> list[Task]:
         return [Task(str(seed), "turnwise/TextSite-v0", "0", seed, "test", {}) for seed in range(20)]
 
-    async def _play(self, name: str, tasks: Sequence[Task]) -> list[tuple[Task, Outcome]]:
+    async def _play(self, name: str, tasks: Sequence[tuple[Task, int]]) -> list[tuple[Task, Outcome]]:
         failed = outcome(Status.ENV_ERROR, "the site is away")
-        return [(task, failed if task.seed < 2 else outcome(Status.COMPLETED, "")) for task in tasks]
+        return [(task, failed if task.seed < 2 else outcome(Status.COMPLETED, "")) for task, _ in tasks]
 
 
-def test_the_share_of_failed_episodes_is_that_of_the_tasks_that_exist(tmp_path: Path) -> None:
+def played(kind: type[Played], folder: Path, settings: dict[str, Any]) -> Played:
+    """Return an evaluator of a run, after an evaluation."""
+
     async def add_metrics(*_: Any) -> None:
         """Store nothing."""
 
-    config = parse_config({"name": "r", "environments": [{"id": "turnwise/TextSite-v0"}]})
-    metrics = Metrics(tmp_path)
+    config = parse_config({"name": "r", "environments": [{"id": "turnwise/TextSite-v0"}], **settings})
+    metrics = Metrics(folder)
     store = SimpleNamespace(run="r", add_metrics=add_metrics)
     context = SimpleNamespace(config=config, store=store, metrics=metrics, report=lambda event: None)
-    one = Played(context, SimpleNamespace(engines=SimpleNamespace(version=0)))  # type: ignore[arg-type]
-    assert config.evaluation.tasks == 200
-    with pytest.raises(TurnwiseError, match="2 of 20 episodes failed, the last because the site is away"):
+    one = kind(context, SimpleNamespace(engines=SimpleNamespace(version=0)))  # type: ignore[arg-type]
+    one._worked = set(kind.worked)
+    try:
         asyncio.run(one.evaluate("after", 3))
-    metrics.finish("stopped")
+    finally:
+        metrics.finish("stopped")
+    return one
+
+
+def test_the_share_of_failed_episodes_is_that_of_the_tasks_that_exist(tmp_path: Path) -> None:
+    with pytest.raises(TurnwiseError, match="2 of 20 episodes failed, the last because the site is away"):
+        played(Played, tmp_path, {"evaluation": {"tasks": 200}})
+
+
+class Failing(Played):
+    """Loses a sample of each of the first ten tasks, the first time."""
+
+    worked: ClassVar[Sequence[str]] = ("turnwise/TextSite-v0",)
+    rounds: ClassVar[list[list[tuple[int, int]]]] = []
+
+    async def _play(self, name: str, tasks: Sequence[tuple[Task, int]]) -> list[tuple[Task, Outcome]]:
+        self.rounds.append([(task.seed, samples) for task, samples in tasks])
+        first = len(self.rounds) == 1
+        ends = [
+            (task, Status.ENV_ERROR if first and task.seed < 10 and not member else Status.COMPLETED)
+            for task, samples in tasks
+            for member in range(samples)
+        ]
+        return [(task, outcome(status, "")) for task, status in ends]
+
+
+def test_only_the_samples_that_failed_are_played_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(in_run, "RETRY_PAUSES_S", (0.0,))
+    result = played(Failing, tmp_path, {"evaluation": {"samples": 3}}).results["after"]
+    assert Failing.rounds == [[(seed, 3) for seed in range(20)], [(seed, 1) for seed in range(10)]]
+    assert (result.tasks, result.episodes, result.failed) == (20, 60, 0)
 
 
 def test_by_default_evaluations_come_with_checkpoints_and_take_a_twentieth_of_the_training() -> None:

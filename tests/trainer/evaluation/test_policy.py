@@ -15,7 +15,7 @@ from turnwise.records import Horizon
 from turnwise.tests.trainer.planning.planned_runs import model_folder
 from turnwise.trainer.config.loading import parse_config
 from turnwise.trainer.config.schema import RunConfig
-from turnwise.trainer.config.sections import EnvironmentConfig
+from turnwise.trainer.config.sections import EnvironmentConfig, EvaluationConfig
 from turnwise.trainer.evaluation import policy as policy_module
 from turnwise.trainer.evaluation.policy import CACHED_CONTEXTS, session_config
 from turnwise.trainer.learner import checkpoint
@@ -67,11 +67,16 @@ def test_a_checkpoint_is_evaluated_with_the_settings_of_its_run(
     assert settings.engine == EngineConfig(dtype="bfloat16")
     assert settings.horizon.longest() == Horizon(5, 4, 4096, 256)
     assert settings.rollout.timeouts == Timeouts(60, 7, 8, 1800)
-    assert (settings.rollout.temperature, settings.rollout.workers_per_node) == (0.5, 1)
+    assert (settings.evaluation_temperature, settings.rollout.workers_per_node) == (0.5, 1)
     assert (settings.sandboxes.options, settings.sandboxes.max_per_node) == ({"runtime": "runsc"}, 5)
     other = of(str(saved), 9, 2.0, {"max_per_node": 3})
     assert (other.sandboxes.options, other.sandboxes.max_per_node) == ({"runtime": "runsc"}, 3)
-    assert (other.horizon.longest(), other.rollout.temperature) == (Horizon(9, 4, 4096, 256), 2.0)
+    assert (other.horizon.longest(), other.evaluation_temperature) == (Horizon(9, 4, 4096, 256), 2.0)
+    assert of(str(saved), None, 0.0).evaluation_temperature == 0.0
+    greedy = run.model_copy(update={"evaluation": EvaluationConfig(temperature=0)}).resolved()
+    saved = checkpoint.save(tmp_path / "greedy", 1, write, model, {"config": greedy}, run_uid="u")
+    settings = of(str(saved))
+    assert (settings.evaluation_temperature, settings.rollout.temperature) == (0.0, 0.5)
     assert of(str(model)).horizon.longest().max_tokens_per_turn == 512
 
 

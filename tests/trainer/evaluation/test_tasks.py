@@ -30,6 +30,22 @@ def test_a_server_gets_concurrent_requests_of_all_episodes_over_persistent_conne
     assert counter.connections == EPISODES
 
 
+def test_a_server_gets_the_temperature_for_each_sample_of_a_task(tmp_path: Path) -> None:
+    counter = Counter("back", together=6, patience_s=10)
+    store = f"sqlite:///{tmp_path}/turnwise.db"
+    with serving(counter) as url:
+        result = evaluate(url, "turnwise/TextSite-v0", tasks=2, samples=3, temperature=0, turns=1, store_url=store)
+    assert [body["temperature"] for body in counter.bodies] == [0] * 6
+    assert (result.tasks, result.episodes, result.pass_at) == (2, 6, {"2": 0.0, "3": 0.0})
+    with open_database(store).read() as conn:
+        played = queries.list_trajectories(conn, limit=10, run=result.run)
+        config = queries.find_run(conn, result.run).config
+    members = [(one.group_id.rpartition("-")[2], one.member) for one in played]
+    assert sorted(members) == [(task, member) for task in "01" for member in range(3)]
+    assert {one.purpose for one in played} == {"eval"}, "only groups for training are leased"
+    assert (config["samples"], config["rollout"]["temperature"]) == (3, 0)
+
+
 def test_options_beside_an_environment_with_its_own_are_refused() -> None:
     own = EnvironmentConfig(id="turnwise/TextSite-v0")
     with pytest.raises(TurnwiseError, match="`turnwise/TextSite-v0` has its own"):

@@ -102,7 +102,9 @@ class Uneven(Sampler):
         super().__init__(stop)
         self.begun: dict[str, set[str]] = defaultdict(set)
 
-    async def generate(self, session: str, prompt: list[int], max_tokens: int, timeout_s: float) -> Completion:
+    async def generate(
+        self, session: str, prompt: list[int], max_tokens: int, timeout_s: float, *rest: object
+    ) -> Completion:
         group, _, member = session.rpartition("-")
         self.begun[group].add(member)
         if member in SLOW:
