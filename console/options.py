@@ -1,12 +1,17 @@
 """Options that several commands share, and the store that ``--store`` names."""
 
 import math
+import os
+import re
+import sqlite3
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING, Annotated
+from urllib.parse import quote
 
 import typer
 
+from ..errors import TurnwiseError
 from ..logs import Level, to_terminal
 from ..masking import without_secrets
 from ..records import Purpose, Status
@@ -40,6 +45,27 @@ def _note(text: str) -> None:
     console(stderr=True).print(f"turnwise: {text}", soft_wrap=True)
 
 
+MAX_COMPLETIONS = 100
+"""Names of runs that a shell offers, the newest first."""
+
+
+def complete_run(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the names of runs that begin with ``incomplete``; none if the store is not a file of SQLite here.
+
+    A shell runs this at each press of the key: nothing is imported, created or waited for, and nothing is reported.
+    """
+    with suppress(sqlite3.Error, TurnwiseError, ValueError):
+        given = ctx.params.get("store")
+        url = str(given) if given else os.environ.get("TURNWISE_STORE") or project_store() or DEFAULT_STORE
+        file = url.removeprefix("sqlite:///").partition("?")[0]
+        with closing(sqlite3.connect(f"file:{quote(file)}?mode=ro", uri=True, timeout=0.2)) as database:
+            which = "SELECT id FROM run WHERE substr(id, 1, ?) = ? ORDER BY no DESC LIMIT ?"
+            rows = database.execute(which, (len(incomplete), incomplete, MAX_COMPLETIONS))
+            return [name for (name,) in rows if re.fullmatch(r"[\w.-]+", name, re.ASCII)]
+    return []
+
+
+Run = Annotated[str, typer.Argument(metavar="RUN", help="The run's name.", autocompletion=complete_run)]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 MAX_COUNT = 2**31 - 1
 """Largest value of a count that has no smaller limit."""
@@ -74,7 +100,7 @@ Limit = Annotated[int, typer.Option("--limit", min=1, max=10_000, help="Maximum 
 After = Annotated[
     str | None, typer.Option("--after", metavar="ID", help="Print the next page: the rows after this ID.")
 ]
-OfRun = Annotated[str | None, typer.Option("--run", help="Only trajectories of this run.")]
+OfRun = Annotated[str | None, typer.Option("--run", help="Only trajectories of this run.", autocompletion=complete_run)]
 OfStatus = Annotated[Status | None, typer.Option("--status", help="Only trajectories with this status.")]
 OfEnv = Annotated[str | None, typer.Option("--env", metavar="ID", help="Only trajectories of this environment.")]
 OfPurpose = Annotated[Purpose | None, typer.Option("--purpose", help="Only trajectories with this purpose.")]

@@ -8,7 +8,7 @@ import typer
 
 from ...errors import TurnwiseError
 from ...store.project import DEFAULT_STORE
-from ..options import Json, Store, open_store
+from ..options import Json, Store, complete_run, open_store
 from ..terminal.output import console, duration, print_json
 from ..terminal.rates import interval, largest, print_rates
 from ..terminal.sanitize import sanitize
@@ -30,7 +30,10 @@ class NotDrawn(TurnwiseError):
 
 
 def compare_runs(
-    runs: Annotated[list[str], typer.Argument(metavar="RUN", help="The names of the runs, the baseline first.")],
+    runs: Annotated[
+        list[str],
+        typer.Argument(metavar="RUN", help="The names of the runs, the baseline first.", autocompletion=complete_run),
+    ],
     plot: Annotated[
         Path | None, typer.Option("--plot", metavar="FILE", help="Write the curves of all runs as one picture.")
     ] = None,

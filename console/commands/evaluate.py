@@ -22,6 +22,7 @@ from ..options import (
     SandboxOptions,
     Store,
     Temperature,
+    complete_run,
     open_store,
 )
 from ..terminal.output import GUTTER, console, format_value, print_fields, print_json, result_fields
@@ -59,7 +60,7 @@ def evaluate(
         Path | None, typer.Argument(metavar="CONFIG.toml", help="A configuration whose environments are played.")
     ] = None,
     env: Annotated[list[str] | None, typer.Option("--env", metavar="ID", help="An environment; repeatable.")] = None,
-    policy: Annotated[str, typer.Option("--policy", help=POLICIES)] = "random",
+    policy: Annotated[str, typer.Option("--policy", help=POLICIES, autocompletion=complete_run)] = "random",
     name: Annotated[str, typer.Option("--name", help="Name of the run of the evaluation.")] = "",
     tasks: Annotated[
         int | None,
@@ -129,8 +130,8 @@ def evaluate(
     if as_json:
         print_json(result.json(), indent=None)
     elif result.tasks:
-        fields = {name: value for name, value in result_fields(result.json()).items() if name not in RATES}
-        print_fields(fields | rate_fields(result))
+        others = {name: value for name, value in result_fields(result.json()).items() if name not in RATES}
+        print_fields({"name": result.name, "run": result.run, **rate_fields(result), **others})
         print_rates({result.run: result.by_environment})
     if (listed := (result.episodes + result.failed) // samples) < tasks:
         names = ", ".join(one.id for one in environments)

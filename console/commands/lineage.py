@@ -11,7 +11,7 @@ import typer
 from ...errors import TurnwiseError
 from ...records import GroupState, Purpose
 from ...store.project import DEFAULT_STORE
-from ..options import MAX_COUNT, Json, Store, open_store
+from ..options import MAX_COUNT, Json, Run, Store, open_store
 from ..terminal.output import console, print_fields, print_json, print_text
 from ..terminal.sanitize import one_line, sanitize
 from ..terminal.tables import print_table
@@ -31,7 +31,7 @@ class NotInBatch(TurnwiseError):
 
 
 def lineage_of_update(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="The run's name.")],
+    run: Run,
     number: Annotated[
         int, typer.Argument(metavar="UPDATE", min=1, max=MAX_COUNT, help="The number of the update, from 1.")
     ],

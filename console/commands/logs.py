@@ -11,7 +11,7 @@ import typer
 from ...errors import TurnwiseError
 from ...logs import LEVELS, Level, files, parse
 from ...store.project import DEFAULT_STORE
-from ..options import Json, Store, open_store
+from ..options import Json, Run, Store, open_store
 from ..terminal.output import GUTTER, echo, format_value, print_json
 from ..terminal.sanitize import indented, one_line
 
@@ -27,7 +27,7 @@ class NoLogs(TurnwiseError):
 
 
 def logs(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="The run's name.")],
+    run: Run,
     level: Annotated[Level, typer.Option("--level", help="Records of this level and above.")] = "info",
     process: Annotated[
         str | None, typer.Option("--process", help="Only records of: driver, engine, worker, store or sandboxes.")

@@ -13,7 +13,7 @@ import typer
 
 from ...errors import TurnwiseError
 from ...store.project import DEFAULT_STORE
-from ..options import Json, SandboxOptions, Store, open_store
+from ..options import Json, SandboxOptions, Store, complete_run, open_store
 from ..terminal.output import GUTTER, console, print_json, print_text
 from ..terminal.sanitize import sanitize
 from .envs import choose_sandboxes
@@ -30,7 +30,9 @@ class NothingToReplay(TurnwiseError):
 
 def replay(
     trajectories: Annotated[list[str] | None, typer.Argument(metavar="ID", help="IDs of trajectories.")] = None,
-    run: Annotated[str | None, typer.Option("--run", help="Replay a sample of this run.")] = None,
+    run: Annotated[
+        str | None, typer.Option("--run", help="Replay a sample of this run.", autocompletion=complete_run)
+    ] = None,
     sample: Annotated[int, typer.Option("--sample", min=1, help="With --run: size of the random sample.")] = 10,
     whole: Annotated[bool, typer.Option("--all", help="With --run: replay every trajectory of it.")] = False,
     seed: Annotated[int, typer.Option("--seed", help="Seed of the sample.")] = 0,

@@ -10,7 +10,7 @@ import typer
 from ...errors import TurnwiseError
 from ...records import GroupState
 from ...store.project import DEFAULT_STORE
-from ..options import MAX_COUNT, After, Json, Limit, LogLevel, Overrides, Store, open_store
+from ..options import MAX_COUNT, After, Json, Limit, LogLevel, Overrides, Run, Store, complete_run, open_store
 from ..terminal.output import ago, echo, empty_message, format_value, jsonable, print_fields, print_json
 from ..terminal.rates import print_rates, rate_fields
 from ..terminal.sanitize import one_line
@@ -28,7 +28,6 @@ app = typer.Typer(help="List, compare, stop, fork and repeat training runs and e
 
 RunStatus = Literal["running", "interrupted", "finished", "failed", "stopped"]
 RunKind = Literal["train", "eval"]
-Run = Annotated[str, typer.Argument(metavar="RUN", help="The run's name.")]
 LIST_COLUMNS = ("id", "kind", "status", "driver", "parent_id", "created_at", "ended_at", "stop_requested", "error")
 RUN_COLUMNS = (
     *("run", "status", "updates", "success", "reward", "held out", "age", "environments", "kind"),
@@ -128,7 +127,11 @@ def stop(run: Run, store: Store = DEFAULT_STORE, as_json: Json = False) -> None:
 def fork(
     origin: Annotated[
         str,
-        typer.Argument(metavar="RUN", help="The run, whose newest checkpoint is taken, or RUN@UPDATE."),
+        typer.Argument(
+            metavar="RUN",
+            help="The run, whose newest checkpoint is taken, or RUN@UPDATE.",
+            autocompletion=complete_run,
+        ),
     ],
     name: Annotated[
         str | None, typer.Option("--name", help="Name of the new run. Default: RUN-2, or the next free number.")

@@ -9,7 +9,7 @@ import typer
 
 from ...errors import TurnwiseError, reason, suggestion
 from ...store.project import DEFAULT_STORE
-from ..options import Json, Store, open_store
+from ..options import Json, Run, Store, open_store
 from ..terminal.output import console, print_fields, print_json
 from ..terminal.sanitize import one_line
 from .envs import read_options
@@ -30,7 +30,7 @@ class InvalidReward(TurnwiseError):
 
 
 def score(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="The run's name.")],
+    run: Run,
     rewards: Annotated[str, typer.Option("--rewards", metavar="NAME", help="Name of the reward set.")],
     reward: Annotated[str, typer.Option("--reward", metavar="COMPONENT", help=REWARD)],
     option: Annotated[

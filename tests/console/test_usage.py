@@ -2,8 +2,11 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+from turnwise.store.database import open_database
+from turnwise.tests.store.making import create_run
 
 from .conftest import Turnwise
 
@@ -33,3 +36,42 @@ def test_the_shell_completes_commands(turnwise: Turnwise, monkeypatch: pytest.Mo
     monkeypatch.setenv("COMP_WORDS", "turnwise runs sh")
     monkeypatch.setenv("COMP_CWORD", "2")
     assert turnwise().out.split() == ["show"]
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        ("runs show ", ["second", "demo"]),
+        ("runs show de", ["demo"]),
+        ("runs compare demo sec", ["second"]),
+        ("trajectories list --run s", ["second"]),
+        ("eval --policy d", ["demo"]),
+        ("runs show x", []),
+    ],
+)
+def test_the_shell_completes_the_names_of_runs(
+    turnwise: Turnwise, store: str, monkeypatch: pytest.MonkeyPatch, words: str, offered: list[str]
+) -> None:
+    database = open_database(store)
+    create_run(database, "second")
+    database.close()
+    assert completions(turnwise, monkeypatch, words, store) == offered
+
+
+@pytest.mark.parametrize("url", ["sqlite:///{}/none.db", "postgresql://user@127.0.0.1:9/none", "nonsense"])
+def test_a_store_that_is_not_a_file_here_completes_nothing(
+    turnwise: Turnwise, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str
+) -> None:
+    assert completions(turnwise, monkeypatch, "runs show ", url.format(tmp_path)) == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def completions(turnwise: Turnwise, monkeypatch: pytest.MonkeyPatch, words: str, store: str) -> list[str]:
+    """Return the words that a shell offers at the end of a command line."""
+    monkeypatch.setenv("TURNWISE_STORE", store)
+    monkeypatch.setenv("_TURNWISE_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", f"turnwise {words}")
+    monkeypatch.setenv("COMP_CWORD", str(len(f"turnwise {words}x".split()) - 1))
+    ended = turnwise()
+    assert ended.err == ""
+    return ended.out.split()
