@@ -116,7 +116,7 @@ def ended_by_the_death_of(folder: Path, daemon: str, meanwhile: Callable[[Progra
     if meanwhile is not None:
         meanwhile(program)
     program.part(daemon).kill()
-    assert program.wait(DIES_WITHIN_S) == 2, f"{program.out()[-3000:]}\n{program.err()}"
+    assert program.wait(DIES_WITHIN_S) == 1, f"{program.out()[-3000:]}\n{program.err()}"
     lines = program.err().splitlines()
     assert len(lines) == 1, program.err()
     assert daemon in lines[0]
@@ -148,7 +148,7 @@ def ended_by_deaths_of_its_learner(folder: Path) -> None:
         program.until_rows("train_batch", count(folder, "train_batch") + 2)
         program.part("ray::_RankActor").kill()
         time.sleep(LEARNER_NOTICED_S)
-    assert program.wait(DIES_WITHIN_S) == 2, f"{program.out()[-3000:]}\n{program.err()}"
+    assert program.wait(DIES_WITHIN_S) == 1, f"{program.out()[-3000:]}\n{program.err()}"
     assert program.out().count("replacing the learner from the start of the run") == 1
     assert program.out().count("replacing the learner from the checkpoint of update 0") == MAX_LEARNER_DEATHS - 1
     lines = program.err().splitlines()
@@ -169,7 +169,7 @@ def ended_by_another_driver(folder: Path) -> None:
         same = {name: getattr(row, name) for name in ("config", "config_hash", "kind", "code_version")}
         operations.create_run(tx, run="small", driver="another", **same)
     database.close()
-    assert program.wait(DIES_WITHIN_S) == 2, f"{program.out()[-3000:]}\n{program.err()}"
+    assert program.wait(DIES_WITHIN_S) == 1, f"{program.out()[-3000:]}\n{program.err()}"
     lines = program.err().splitlines()
     assert len(lines) == 1, program.err()
     assert "run small is now driven by another process" in lines[0]

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from time import strftime
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import uuid4
 
 from ... import __version__
@@ -26,7 +26,7 @@ from ...agents.rollout.group_runner import GroupRunner
 from ...agents.rollout.progress import Start
 from ...envs.sandboxes import any_sandboxed, lease_in_process
 from ...envs.tasks import env_key_of
-from ...errors import TurnwiseError
+from ...errors import FAILED, TurnwiseError
 from ...logs import log_errors
 from ...process.executor import start_executor
 from ...process.start import restore
@@ -45,6 +45,9 @@ from ..preflight.refusal import Command, Stage, Subject, refuse
 from ..shutdown import SHUTDOWN
 from ..telemetry.code_identity import git_revision, package_versions
 from .policy import Policy, is_model, session_config
+
+if TYPE_CHECKING:
+    from ..cluster.engines import EngineGroup
 
 LOG = logging.getLogger(__name__)
 
@@ -214,10 +217,23 @@ async def _players_of_model(session: Session) -> AsyncIterator[Players]:
         await cluster.ready()
         await cluster.engines.serve_loaded(0)
         pool, timeout_s = cluster.workers, config.rollout.group_timeout_s
-        yield Players(store, lambda group, starts: play_group(pool, store, group, timeout_s, starts=starts))
+        yield Players(
+            store,
+            lambda group, starts: _while_served(
+                cluster.engines, play_group(pool, store, group, timeout_s, starts=starts)
+            ),
+        )
     finally:
         async with asyncio.timeout(FAILED_CLOSE_TIMEOUT_S if SHUTDOWN.failure else None):
             await cluster.close()
+
+
+async def _while_served(engines: EngineGroup, playing: Awaitable[T]) -> T:
+    """Return what is played, unless the engines cannot serve. Raises their failure."""
+    played = await playing
+    if engines.failure is not None:
+        raise engines.failure
+    return played
 
 
 def _new_name(database: Database, name: str) -> str:
@@ -258,7 +274,7 @@ async def _until_signal(work: Coroutine[Any, Any, T]) -> T:
 
 @asynccontextmanager
 async def _recorded(store: RunStore, config: Mapping[str, Any]) -> AsyncIterator[None]:
-    """Record the session as a run that ends as finished, stopped or failed."""
+    """Record the session as a run that ends as finished, stopped or failed; an error has the exit code of a failure."""
     await store.create(
         config=config,
         config_hash=hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest(),
@@ -270,6 +286,8 @@ async def _recorded(store: RunStore, config: Mapping[str, Any]) -> AsyncIterator
     try:
         yield
     except BaseException as error:
+        if isinstance(error, TurnwiseError):
+            error.exit_code = FAILED
         if SHUTDOWN.failure:
             raise  # recorded already; the actors do not answer
         status = "stopped" if isinstance(error, asyncio.CancelledError) else "failed"
