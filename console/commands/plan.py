@@ -73,8 +73,9 @@ def _machine(memory: str | None, gpus: int | None, gpu_memory: str | None, neede
 
 
 def _document(plan: "Plan", ways: list[list[str]]) -> dict[str, Any]:
+    shape = plan.shape
     return {
-        "model": {"type": plan.shape.model_type, "parameters": plan.shape.parameters},
+        "model": {"type": shape.model_type, "parameters": shape.parameters, "published": shape.is_published},
         "processes": [
             {
                 "name": process.name,
@@ -114,10 +115,11 @@ def _print(plan: "Plan", ways: list[list[str]]) -> None:
     places = [(place.name, size(place.needed), size(place.available), _verdict(place)) for place in plan.places]
     print_table(("place", "needs", "has", ""), places, empty="no places")
     flow, engine, horizon = plan.flow, plan.engine, plan.horizon
+    published = " (published sizes: the hub cannot be reached)" if plan.shape.is_published else ""
     has_gpus = any(place.name != HOST for place in plan.places)
     print_fields(
         {
-            "model": f"{plan.shape.model_type}, {plan.shape.parameters:,} parameters",
+            "model": f"{plan.shape.model_type}, {plan.shape.parameters:,} parameters{published}",
             "reserve": f"{GPU_RESERVE:.0%} of each GPU is left free" if has_gpus else "",
             "horizon": f"{horizon.max_turns} turns, {horizon.max_tokens_per_turn:,} tokens per turn and "
             f"{horizon.max_tokens_per_episode:,} per episode, a context of {horizon.max_context:,}",

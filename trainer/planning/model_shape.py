@@ -44,6 +44,8 @@ class ModelShape:
     """Parameters of the biases of one expert and its share of the router."""
     has_windows: bool = False
     """Whether some layers attend to a window only: their key-value cache is smaller than that of the others."""
+    is_published: bool = False
+    """Whether the sizes are those of ``known_models``, because neither a folder nor the hub has the configuration."""
 
     @classmethod
     def of(cls, config: Any) -> Self:

@@ -1,5 +1,6 @@
 """Which model a run has: the configuration of a Hugging Face model, or a tiny model that the run creates."""
 
+from dataclasses import replace
 from typing import Any
 
 from ...agents.hub import is_reachable
@@ -43,13 +44,15 @@ def shape_in(model: str) -> ModelShape:
     Raises:
         TurnwiseError: its configuration cannot be found, or transformers cannot read it.
     """
-    return ModelShape.of(config_of(model))
+    config = config_of(model)
+    return replace(ModelShape.of(config), is_published=not config.name_or_path)
 
 
 def config_of(model: str) -> Any:
     """Return the configuration of a model: of its folder, or of a hub id, of which `config.json` alone is fetched.
 
-    Where the hub cannot be reached, the models of the shipped examples have their published sizes.
+    Where the hub cannot be reached, the models of the shipped examples have their published sizes, and no
+    ``name_or_path``.
 
     Raises:
         TurnwiseError: it cannot be found, or transformers cannot read it.

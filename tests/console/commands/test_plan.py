@@ -35,6 +35,7 @@ def test_an_example_for_gpus_fits_on_those_it_names(turnwise: Turnwise, tmp_path
     found = turnwise("plan", EXAMPLES / f"{name}.toml", "--set", path, "--gpu-memory", size, *HOST)
     assert found.code == 0, found.out
     assert "does not fit" not in found.out
+    assert "published sizes" not in found.out
 
 
 def test_a_run_that_cannot_fit_exits_1_and_names_what_would(turnwise: Turnwise, tmp_path: Path) -> None:
@@ -146,7 +147,9 @@ def test_an_example_for_gpus_is_planned_without_the_hub(
     monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", "http://127.0.0.1:9")
     found = turnwise("plan", EXAMPLES / f"{name}.toml", "--gpu-memory", "80GiB", "--memory", "900GiB", "--json")
     assert (found.code, found.err) == (0, "")
-    assert json.loads(found.out)["model"] == {"type": "qwen3", "parameters": parameters}
+    assert json.loads(found.out)["model"] == {"type": "qwen3", "parameters": parameters, "published": True}
+    shown = turnwise("plan", EXAMPLES / f"{name}.toml", "--gpu-memory", "80GiB", "--memory", "900GiB").out
+    assert f"qwen3, {parameters:,} parameters (published sizes: the hub cannot be reached)\n" in shown
     unknown = turnwise("plan", EXAMPLES / f"{name}.toml", "--set", "model.path=Qwen/Qwen9")
     assert (unknown.code, unknown.err.count("\n")) == (2, 1)
     assert "the hub cannot be reached from this machine, and its cache lacks the model" in unknown.err
