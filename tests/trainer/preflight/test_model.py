@@ -260,6 +260,11 @@ def test_a_folder_without_a_tokenizer_is_refused(model: Path) -> None:
     assert "its tokenizer cannot be read" in refusal(model)
 
 
+def test_a_folder_without_a_chat_template_is_refused(model: Path) -> None:
+    (model / "chat_template.jinja").unlink()
+    assert "it has no chat template: take an instruction-tuned model" in refusal(model)
+
+
 def test_token_ids_beyond_the_embeddings_are_named(tmp_path: Path) -> None:
     rows = len(new_tokenizer(styles.CHATML, 128))
     assert "its vocabulary holds" in refusal(new_folder(tmp_path / "short", rows=rows - 1))
