@@ -53,16 +53,9 @@ def answer(database: Database, beginning: str) -> list[tuple[Any, ...]]:
 
 
 def test_every_query_of_the_page_is_read() -> None:
-    assert len(QUERIES) == PAGE.count("```sql\n") == 3
+    assert len(QUERIES) == PAGE.count("```sql\n") == 2
 
 
 def test_updates(filled: Database) -> None:
     assert answer(filled, "The trajectories") == [(f"{RUN}:1-0", 2, 1, 0.5), (f"{RUN}:1-1", 3, 0, -0.5)]
     assert answer(filled, "The curve") == [(1, 2, 1.0, 1.0), (2, 2, 0.5, 1.0)]
-
-
-def test_episodes(filled: Database) -> None:
-    assert answer(filled, "Success per task") == [
-        ("task-1", 3, pytest.approx(1 / 3)),
-        ("task-0", 2, 1.0),
-    ]
