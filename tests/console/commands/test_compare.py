@@ -44,7 +44,7 @@ def url(tmp_path: Path) -> str:
             train(database, [f"{run}{number}"], number + 1, number, run, metrics=metrics)
         solved = SUCCESSES[run]
         evaluate(database, run, updates, solved)
-        result = asdict(Rate.of((success, 1) for success in solved))
+        result = asdict(Rate.of((success, 1) for success in solved)) | ({"pass_at": {"2": 0.9}} if run == "s" else {})
         call(database, "add_metrics", run=run, update=updates, kind="evaluation after", metrics=result)
         call(database, "finish_run", run=run, status="finished")
     create_run(database, "e", kind="eval", config={"policy": "random"})
@@ -87,8 +87,9 @@ def test_the_difference_is_over_the_common_tasks(turnwise: Turnwise, url: str) -
 def test_a_comparison_is_a_table_of_numbers_and_one_of_settings(turnwise: Turnwise, url: str) -> None:
     out = turnwise("runs", "compare", "r", "s", "--store", url).out.splitlines()
     rows = [re.split(" {2,}", line) for line in out]
-    assert rows[0][:7] == ["run", "status", "split", "evaluated", "difference", "updates", "success"]
+    assert rows[0][:7] == ["run", "status", "split", "evaluated", "difference", "pass@k", "updates"]
     assert rows[2][:5] == ["s", "finished", "train", "0.80 [0.38, 0.96]", "+0.25 [-0.24, +0.74], 4 tasks"]
+    assert rows[2][5] == "pass@2 0.90"
     assert rows[4:] == [["setting", "r", "s"], ["learner.rate", "0.1", "0.2"]]
 
 
@@ -100,7 +101,10 @@ def test_evaluations_without_a_common_task_say_so_and_differ_in_their_split(turn
 
 
 def test_one_picture_has_the_curves_of_all_runs(turnwise: Turnwise, url: str, tmp_path: Path) -> None:
-    for runs, texts in ((("r", "s"), ("r", "s", "s, held out")), (("r",), ("training batches", "part found"))):
+    for runs, texts in (
+        (("r", "s"), ("r", "s", "s, held out", "s, pass@2")),
+        (("r",), ("training batches", "part found")),
+    ):
         file = tmp_path / "curves.svg"
         ended = turnwise("runs", "compare", *runs, "--plot", str(file), "--store", url)
         assert (ended.code, ended.err) == (0, f"curves written to {file}\n")
