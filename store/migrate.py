@@ -79,9 +79,15 @@ def refuse_unknown(revision: str, what: str) -> None:
     """Check that this program has the migration to ``revision``.
 
     Raises:
-        WrongRevision: a newer program wrote ``what``.
+        WrongRevision: a newer program wrote ``what``, or one from before the first revision.
     """
-    if revision not in revisions(MIGRATIONS):
+    known = revisions(MIGRATIONS)
+    if revision < known[0]:
+        raise WrongRevision(
+            f"{what} is at revision {revision}, which no upgrade leads from, and this turnwise needs {known[-1]}: name "
+            f"a new store by `--store`, or read this one with the turnwise that wrote it"
+        )
+    if revision not in known:
         raise WrongRevision(
             f"{what} is at revision {revision}, which this version of turnwise does not contain: "
             "install a newer turnwise"
@@ -110,7 +116,7 @@ def upgrade_to_head(conn: Connection) -> None:
 
     Raises:
         StoreError: the database holds tables of another program, or is not in UTF-8.
-        WrongRevision: a newer program wrote the database.
+        WrongRevision: a newer program wrote the database, or one from before the first revision.
     """
     if conn.dialect.name == "postgresql":
         conn.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _ADVISORY_LOCK})

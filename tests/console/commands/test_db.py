@@ -4,11 +4,12 @@ import json
 from pathlib import Path
 
 import pytest
-from sqlalchemy import update
+from sqlalchemy import text, update
 from turnwise.store import migrate
 from turnwise.store.database import open_database, revisions
 from turnwise.store.maintenance.integrity import check_store
 from turnwise.store.schema import step
+from turnwise.tests.chaos.harness import CONFIG
 from turnwise.tests.store.making import call, play_group, start, train
 from turnwise.tests.store.migrations.revisions import NEXT, add_revision
 
@@ -47,6 +48,34 @@ def test_an_upgrade_keeps_a_copy_of_the_database(
         assert len(conn.execute(step.select()).all()) == 12
     assert list(check_store(database, content=True)) == []
     database.close()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "train small.toml",
+        "eval --policy random --env turnwise/TextSite-v0",
+        "runs list",
+        "runs show r",
+        "runs compare r r",
+        "db check",
+        "db upgrade",
+        "db upgrade --no-backup",
+    ],
+)
+def test_every_command_refuses_a_store_from_before_the_first_revision(
+    turnwise: Turnwise, trained: str, tmp_path: Path, command: str
+) -> None:
+    database = open_database(trained)
+    with database.transaction() as tx:
+        tx.conn.execute(text("UPDATE alembic_version SET version_num = '0001'"))
+    database.close()
+    given = [str(CONFIG) if word.endswith(".toml") else word for word in command.split()]
+    ended = turnwise(*given, "--store", trained)
+    assert ended.code == 2
+    (line,) = ended.err.splitlines()
+    assert "is at revision 0001, which no upgrade leads from, and this turnwise needs 0002: name a new store by" in line
+    assert list(tmp_path.glob("*.backup")) == []
 
 
 def test_a_check_exits_with_1_on_a_finding(turnwise: Turnwise, trained: str) -> None:

@@ -87,7 +87,7 @@ def test_a_store_at_several_revisions_is_refused(url: str) -> None:
     database.close()
     for work in (open_database, upgrade):
         with pytest.raises(
-            StoreError, match="`alembic_version` holds the revisions '0000', '0001', and a store has one"
+            StoreError, match="`alembic_version` holds the revisions '0000', '0002', and a store has one"
         ):
             work(url)
 
@@ -101,13 +101,19 @@ def test_a_missing_store_is_created_only_on_demand(empty_url: str) -> None:
     upgrade(empty_url)
 
 
-@pytest.mark.parametrize("revision", ["0000", "9999"])
-def test_a_store_at_an_unknown_revision_is_refused(url: str, revision: str) -> None:
+@pytest.mark.parametrize(
+    ("revision", "remedy"),
+    [
+        ("0001", r"which no upgrade leads from, .* needs 0002: name a new store by `--store`, or read this one with"),
+        ("9999", "which this version of turnwise does not contain: install a newer turnwise"),
+    ],
+)
+def test_a_store_at_an_unknown_revision_is_refused(url: str, revision: str, remedy: str) -> None:
     database = open_database(url)
     with database.transaction() as tx:
         tx.conn.execute(text("UPDATE alembic_version SET version_num = :revision"), {"revision": revision})
     database.close()
-    unknown = f"at revision {revision}, which this version of turnwise does not contain: install a newer turnwise"
+    unknown = f"at revision {revision}, {remedy}"
     for create in (False, True):
         with pytest.raises(WrongRevision, match=unknown):
             open_database(url, create=create)

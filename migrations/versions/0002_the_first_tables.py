@@ -1,13 +1,14 @@
 """The first tables: those of ``store.schema``. One revision until the first release, which writes them out here.
 
-Until then a change of a table is a change of ``store.schema`` alone. From the release on, this revision is frozen:
+Until then a change of what is stored, be it a table, the form of a value or a digest, gives this revision the next name,
+in ``revision`` and in the name of the file, so that an older store is refused. From the release on, it is frozen:
 ``alembic revision --autogenerate`` on an empty database prints its statements.
 """
 
 from alembic import op
 from sqlalchemy import MetaData
 
-revision = "0001"
+revision = "0002"
 down_revision = None
 branch_labels = None
 depends_on = None
