@@ -26,9 +26,12 @@ def largest(by_k: Mapping[str, float], name: str = "pass@", form: str = ".1%") -
 
 
 def rate_fields(rate: "Rate | EvalResult", name: str = "success") -> dict[str, str]:
-    """Return the success, as ``name``, and pass@k as fields for ``print_fields``."""
+    """Return the success, as ``name``, and pass@k as fields for ``print_fields``, with the tasks of a k if not all."""
     by_k = {"pass@k": rate.pass_at, "pass^k": rate.pass_all}
-    listed = {at: ", ".join(f"k={k} {value:.1%}" for k, value in one.items()) for at, one in by_k.items()}
+    fewer = {k: f" ({tasks} tasks)" for k, tasks in rate.pass_tasks.items() if tasks < rate.tasks}
+    listed = {
+        at: ", ".join(f"k={k} {value:.1%}{fewer.get(k, '')}" for k, value in one.items()) for at, one in by_k.items()
+    }
     return {name: f"{interval(rate.success, rate.low, rate.high)} (95% interval)", **listed}
 
 

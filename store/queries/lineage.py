@@ -242,13 +242,17 @@ class BestCheckpoint:
 
 
 def best_checkpoint(conn: Connection, run: str) -> BestCheckpoint | None:
-    """Return the best of the surviving checkpoints that were evaluated; None if none was."""
+    """Return the best of the surviving checkpoints that were evaluated with the temperature and the samples of the
+    newest evaluation; None if none was.
+    """
     saved = {version.id: version for version in checkpoints(conn, run)}
     which = (
         select(metric.c.kind, metric.c.data)
         .where(surviving(metric, run), metric.c.kind.startswith(EVALUATION))
-        .order_by(metric.c.update_no, metric.c.kind)
+        .order_by(metric.c.update_no, metric.c.no)
     )
+    rows = [(kind, data) for kind, data in conn.execute(which)]
+    settings = [(data.get("temperature"), data.get("samples")) for _, data in rows]
     found = [
         BestCheckpoint(
             evaluation=kind.removeprefix(EVALUATION),
@@ -257,8 +261,8 @@ def best_checkpoint(conn: Connection, run: str) -> BestCheckpoint | None:
             version=data["version"],
             path=saved[data["version"]].checkpoint,
         )
-        for kind, data in conn.execute(which)
-        if data.get("version") in saved and data["success"] is not None
+        for (kind, data), played in zip(rows, settings, strict=True)
+        if data.get("version") in saved and data["success"] is not None and played == settings[-1]
     ]
     return max(found, key=lambda one: one.success, default=None)
 

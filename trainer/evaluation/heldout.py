@@ -1,12 +1,14 @@
 """Held-out tasks, played once or several times each, recorded in the store and never trained on, and the result."""
 
 import asyncio
+import logging
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
 from ...agents.errors import FIRST_OBSERVATION
 from ...envs.tasks import env_key, env_key_of, make_task
 from ...errors import TurnwiseError
+from ...logs import log_errors
 from ...rates import Counts, Rate, is_counted
 from ...records import SCORED_STATUSES, Group, GroupState, Horizon, Outcome, Purpose, Task, is_success
 from ...store.queries.lists import RunRow
@@ -16,13 +18,20 @@ from ..config.sections import HELD_OUT_SEED, EnvironmentConfig
 from ..telemetry.events import EvalResult
 from ..telemetry.limits import LimitCounts
 
+LOG = logging.getLogger(__name__)
+
 CLOSE_REASON = "evaluation"
 SEED_STRIDE = 100_000
 """Held-out tasks per evaluation seed: evaluations with different seeds share no task."""
 MAX_SEED = (2**32 - HELD_OUT_SEED) // SEED_STRIDE - 1
 """The largest evaluation seed: all of its tasks have seeds of 32 bits."""
+GREEDY_SAMPLES = (
+    "the temperature of the evaluation is 0: the samples of a task differ only as far as its environment does"
+)
 MAX_OPEN = 256
 """Groups of an evaluation that are open at once: a stopped one leaves no more behind."""
+CLOSE_TIMEOUT_S = 10.0
+"""Seconds that the groups of a failed evaluation get to close: the actor that writes may be dead."""
 
 
 def labels(environments: Sequence[EnvironmentConfig]) -> list[str]:
@@ -59,14 +68,19 @@ def held_out(
 ) -> list[Task]:
     """Return ``count`` tasks, distributed evenly over the environments; fewer if those enumerate fewer.
 
+    An environment that is listed twice counts once.
+
     Args:
         seed: the first one of the environments that do not enumerate their tasks.
         seeds: by environment, the seeds of all its tasks of ``split``; None, as without this, if every seed is one.
     """
+    listings = seeds or [None] * len(environments)
+    keys = [env_key_of(one.id, one.options) for one in environments]
+    distinct = list(dict(zip(keys, zip(environments, listings, strict=True), strict=True)).values())
     tasks = []
     for number in range(count):
-        turn, which = divmod(number, len(environments))
-        environment, listed = environments[which], seeds[which] if seeds else None
+        turn, which = divmod(number, len(distinct))
+        environment, listed = distinct[which]
         if listed is None or turn < len(listed):
             drawn = seed + number if listed is None else listed[turn]
             tasks.append(make_task(environment.id, drawn, split, environment.options))
@@ -82,24 +96,37 @@ async def play_tasks(
 ) -> list[tuple[Task, Outcome]]:
     """Open one group per task, play it, close it, and return how each episode ended.
 
+    The first error cancels the other groups; all of them are closed then.
+
     Args:
         name: distinguishes the groups of this evaluation from others of the run.
         tasks: each with its number of episodes.
         play: plays an open group and returns its outcomes; it bounds the episodes that play at once.
     """
 
-    places = asyncio.Semaphore(MAX_OPEN)
+    places, opened = asyncio.Semaphore(MAX_OPEN), set[str]()
 
     async def one(number: int, task: Task, samples: int) -> list[tuple[Task, Outcome]]:
         async with places:
             group = Group(f"{store.run}:eval-{name}-{number}", store.run, task, horizon, samples, Purpose.EVAL)
+            opened.add(group.id)
             await store.open_group(group)
             outcomes = await play(group)
             await store.close_group(group.id, GroupState.FILTERED, CLOSE_REASON)
+            opened.remove(group.id)
         return [(task, outcome) for outcome in outcomes]
 
-    played = await asyncio.gather(*(one(number, *task) for number, task in enumerate(tasks)))
-    return [pair for pairs in played for pair in pairs]
+    try:
+        async with asyncio.TaskGroup() as playing:
+            played = [playing.create_task(one(number, *task)) for number, task in enumerate(tasks)]
+    except BaseExceptionGroup as errors:
+        with log_errors(LOG, "the groups of an evaluation could not be closed"):
+            async with asyncio.timeout(CLOSE_TIMEOUT_S):
+                await asyncio.gather(*(store.close_group(one, GroupState.FAILED, CLOSE_REASON) for one in opened))
+        failure = errors.exceptions[0]
+    else:
+        return [pair for task in played for pair in task.result()]
+    raise failure
 
 
 def summarize(
@@ -134,6 +161,7 @@ def summarize(
         high=rate.high,
         pass_at=rate.pass_at,
         pass_all=rate.pass_all,
+        pass_tasks=rate.pass_tasks,
         reward=sum(one.reward for _, one in counted) / max(len(counted), 1),
         turns=sum(one.turns for _, one in counted) / max(len(counted), 1),
         by_environment=by_environment,
@@ -171,5 +199,5 @@ def stored_rate(
 
 
 def _labels_by_key(environments: Sequence[EnvironmentConfig]) -> dict[str, str]:
-    keys = [env_key_of(environment.id, environment.options) for environment in environments]
-    return dict(zip(keys, labels(environments), strict=True))
+    distinct = {env_key_of(environment.id, environment.options): environment for environment in environments}
+    return dict(zip(distinct, labels(list(distinct.values())), strict=True))

@@ -20,7 +20,7 @@ from ..failpoints import failpoint
 from ..rollout.group_player import play_group
 from ..telemetry.events import EvalResult, Note
 from ..telemetry.metrics import finite
-from .heldout import held_out, play_tasks, summarize
+from .heldout import GREEDY_SAMPLES, held_out, play_tasks, summarize
 
 MAX_FAILED_SHARE = 0.05
 """Share of the episodes that may fail; beyond it a rate over the others is meaningless."""
@@ -65,6 +65,8 @@ class Evaluator:
         if not settings.tasks:
             return
         failpoint("evaluating")
+        if not self.results and settings.samples > 1 and not self._config.evaluation_temperature:
+            self._context.report(Note(GREEDY_SAMPLES))
         began, version = monotonic(), self._cluster.engines.version
         tasks = await self._tasks(settings.tasks)
         requested = len(tasks) * settings.samples
@@ -84,7 +86,9 @@ class Evaluator:
             played = ended + await self._play(name, again)
         self._worked.update(env_key(task) for task, one in played if one.status in SCORED_STATUSES)
         result = summarize(name, self._store.run, self._config.environments, played, requested, monotonic() - began)
-        result = replace(result, version=version)
+        result = replace(
+            result, version=version, samples=settings.samples, temperature=self._config.evaluation_temperature
+        )
         self.results[name] = result
         await self._store.add_metrics(f"{EVALUATION}{name}", update, finite(result.json()))
         self._context.metrics.write("evaluation", update, result.json())
@@ -110,9 +114,11 @@ class Evaluator:
         return spent_s + next_s <= AUTO_SHARE * trained_s
 
     def is_best(self, name: str) -> bool:
-        """Return whether the evaluation ``name`` has a higher success than every other one."""
-        others = [one.success for other, one in self.results.items() if other != name and not isnan(one.success)]
-        return name in self.results and self.results[name].success > max(others, default=-1.0)
+        """Return whether the evaluation ``name`` has a higher success than every other one with its settings."""
+        if (found := self.results.get(name)) is None:
+            return False
+        others = [one for other, one in self.results.items() if other != name and one.is_comparable(found)]
+        return found.success > max((one.success for one in others if not isnan(one.success)), default=-1.0)
 
     async def _tasks(self, count: int) -> list[Task]:
         """Return the held-out tasks; each environment enumerates them once."""

@@ -77,9 +77,10 @@ def _draw_run(success: Any, reward: Any, curve: Curve, color: str, label: str) -
         at, rates, below, above = zip(*points, strict=True)
         name = "held out, 95 % interval" if label == "training batches" else f"{label}, held out"
         success.errorbar(at, rates, yerr=[below, above], fmt="o", capsize=4, color=color, label=name)
-    if sampled := [(at, one.pass_at[k], k) for at, one in held_out if (k := max(one.pass_at, key=int, default=""))]:
-        at, rates, (*_, k) = zip(*sampled, strict=True)
-        success.plot(at, rates, "^", color=color, label=f"{label}, pass@{k}")
+    sampled = [(at, one.pass_at) for at, one in held_out if one.pass_at]
+    if k := max(set[str]().union(*(by_k for _, by_k in sampled)), key=int, default=""):
+        points_k = [(at, by_k[k]) for at, by_k in sampled if k in by_k]
+        success.plot(*zip(*points_k, strict=True), "^", color=color, label=f"{label}, pass@{k}")
 
 
 def _draw_horizon(axes: Any, curve: Curve) -> None:

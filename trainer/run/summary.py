@@ -112,8 +112,10 @@ def _by_environment(one: EvalResult | None) -> dict[str, float | None]:
 
 
 def _gain(before: EvalResult | None, after: EvalResult | None) -> tuple[float | None, ...]:
-    """Return the difference in success with its interval; None if either success is unknown."""
-    if before is None or after is None or isnan(before.success + after.success):
+    """Return the difference in success with its interval; None if either success is unknown, or if a resume changed
+    how evaluations are played.
+    """
+    if before is None or after is None or isnan(before.success + after.success) or not before.is_comparable(after):
         return None, None, None
     interval = newcombe((before.success, before.low, before.high), (after.success, after.low, after.high))
     return tuple(round(one, 4) for one in (after.success - before.success, *interval))

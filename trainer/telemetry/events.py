@@ -88,6 +88,11 @@ class EvalResult:
     """Episodes that the rates count: one or several per task."""
     pass_at: Mapping[str, float] = field(default_factory=dict)
     pass_all: Mapping[str, float] = field(default_factory=dict)
+    pass_tasks: Mapping[str, int] = field(default_factory=dict)
+    samples: int = 1
+    """Episodes per task that were requested."""
+    temperature: float | None = None
+    """Sampling temperature, 0 for greedy; None for a policy that samples no tokens."""
 
     @classmethod
     def of_json(cls, values: Mapping[str, Any]) -> Self:
@@ -98,6 +103,10 @@ class EvalResult:
     def json(self) -> dict[str, Any]:
         """Return the fields as JSON values."""
         return asdict(self)
+
+    def is_comparable(self, other: Self) -> bool:
+        """Return whether both were played with the same settings: otherwise the policy is not the only difference."""
+        return (self.samples, self.temperature) == (other.samples, other.temperature)
 
 
 Event = Note | UpdateDone | EvalResult

@@ -1,14 +1,18 @@
 """An evaluation labels the environments of its mixture, and counts successes by verdict, or without one by return."""
 
+import asyncio
 import json
+from collections.abc import Sequence
 from math import isnan
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from turnwise.errors import TurnwiseError
 from turnwise.rates import Rate, is_counted, success_rate, wilson
-from turnwise.records import Outcome, Status
+from turnwise.records import Group, GroupState, Horizon, Outcome, Status
 from turnwise.trainer.config.sections import HELD_OUT_SEED, EnvironmentConfig
-from turnwise.trainer.evaluation.heldout import held_out, labels, summarize
+from turnwise.trainer.evaluation.heldout import held_out, labels, play_tasks, rates, summarize
 from turnwise.trainer.telemetry.events import EvalResult
 
 SITE, TINY = "turnwise/TextSite-v0", "turnwise/TinyWeb-v0"
@@ -115,6 +119,37 @@ def test_a_rate_decides_about_every_status() -> None:
     assert counted | left_out == set(Status)
     assert {status for status in Status if is_counted(status)} == counted
     assert isnan(success_rate((True, status, 1.0) for status in left_out))
+
+
+def test_an_environment_that_is_listed_twice_counts_once() -> None:
+    """Otherwise its enumerated tasks are played twice, as if they had two samples."""
+    guess = EnvironmentConfig(id="turnwise/GuessNumber-v0")
+    assert [one.seed for one in held_out([guess, guess], 6, seeds=[(5, 9), (5, 9)])] == [5, 9]
+    mixture = [EnvironmentConfig(id=SITE), guess, guess]
+    assert [one.env_id for one in held_out(mixture, 4, seeds=[None, None, None])] == [SITE, guess.id] * 2
+    assert list(rates(mixture, [])[1]) == [SITE, guess.id]
+
+
+def test_the_first_engine_that_cannot_serve_ends_the_others_and_closes_their_groups() -> None:
+    closed: list[tuple[str, GroupState]] = []
+
+    async def open_group(group: Group) -> None:
+        """Store nothing."""
+
+    async def close_group(group: str, state: GroupState, reason: str) -> None:
+        closed.append((group, state))
+
+    async def play(group: Group) -> Sequence[Outcome]:
+        if group.id == "r:eval-e-1":
+            raise TurnwiseError("engines died 4 times")
+        await asyncio.sleep(60)
+        return []
+
+    store = SimpleNamespace(run="r", open_group=open_group, close_group=close_group)
+    tasks = [(task, 1) for task in held_out([EnvironmentConfig(id=SITE)], 3)]
+    with pytest.raises(TurnwiseError, match="engines died 4 times"):
+        asyncio.run(play_tasks(store, "e", tasks, Horizon(1, 1, 1, 1), play))  # type: ignore[arg-type]
+    assert sorted(closed) == [(f"r:eval-e-{number}", GroupState.FAILED) for number in range(3)]
 
 
 def test_environments_that_enumerate_their_tasks_play_these_at_most_once_each() -> None:

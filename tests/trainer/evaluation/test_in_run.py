@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar
@@ -99,6 +100,7 @@ def test_only_the_samples_that_failed_are_played_again(tmp_path: Path, monkeypat
     result = played(Failing, tmp_path, {"evaluation": {"samples": 3}}).results["after"]
     assert Failing.rounds == [[(seed, 3) for seed in range(20)], [(seed, 1) for seed in range(10)]]
     assert (result.tasks, result.episodes, result.failed) == (20, 60, 0)
+    assert (result.samples, result.temperature) == (3, 1.0)
 
 
 def test_by_default_evaluations_come_with_checkpoints_and_take_a_twentieth_of_the_training() -> None:
@@ -120,6 +122,8 @@ def test_a_given_interval_is_kept_at_any_cost(interval: int, due: list[int]) -> 
 def test_the_best_evaluation_is_the_first_of_the_highest_success() -> None:
     one = evaluator({}, warmup=(float("nan"), 1.0), update_25=(0.5, 1.0), update_50=(0.5, 1.0), update_75=(0.7, 1.0))
     assert [name for name in one.results if one.is_best(name)] == ["update 75"]
+    one.results["update 100"] = replace(one.results["update 25"], temperature=0.0)
+    assert one.is_best("update 100"), "the others were not greedy"
     del one.results["update 75"]
     assert not one.is_best("update 50")
     assert not one.is_best("update 75")

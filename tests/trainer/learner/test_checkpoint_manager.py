@@ -64,16 +64,18 @@ def test_the_best_checkpoint_by_held_out_success_is_kept_and_named(tmp_path: Pat
     async def scenario(stage: Stage) -> tuple[list[str], queries.BestCheckpoint | None]:
         store = await stage.begin()
         context, manager = manager_of(stage, config, model, await store.uid())
+        greedy = {"success": 0.95, "temperature": 0.0}
         for update, success in enumerate((0.1, 0.9, 0.9, None)):
             version = await store.add_version(update, None)
-            await store.add_metrics(f"evaluation update {update}", update, {"success": success, "version": version})
+            row = {"success": success, "temperature": 1.0, "samples": 1, "version": version}
+            await store.add_metrics(f"evaluation update {update}", update, row | (greedy if not update else {}))
             await manager.save(version)
         return sorted(one.name for one in (context.folder / "checkpoints").iterdir()), await store.read(
             queries.best_checkpoint
         )
 
     kept, best = on_stage(tmp_path, scenario)
-    assert kept == ["1", "3"]
+    assert kept == ["1", "3"], "the greedy evaluation of update 0 is not compared with the later ones"
     assert best is not None
     assert (best.evaluation, best.success, best.update, best.version) == ("update 1", 0.9, 1, 1)
     assert Path(best.path).name == "1"
