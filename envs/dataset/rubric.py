@@ -98,7 +98,7 @@ class Rubric:
                 raise _raised(name, ending, error) from error
         waiting = [name for name, value in found.items() if inspect.isawaitable(value)]
         if waiting:
-            named = f"the reward function {' or '.join(f'`{name}`' for name in waiting)}, {ending.where},"
+            named = f"the reward function {' or '.join(f'`{name}`' for name in waiting)} ({ending.where})"
             results = results_of([found[name] for name in waiting], timeout_s, named)
             found |= dict(zip(waiting, results, strict=True))
         return {name: _number(name, value, ending) for name, value in found.items()}
@@ -152,4 +152,4 @@ def _number(name: str, value: Any, ending: Ending) -> float:
 
 
 def _raised(name: str, ending: Ending, error: BaseException) -> Exception:
-    return wrap_error(f"the reward function `{name}`, {ending.where},", error)
+    return wrap_error(f"the reward function `{name}` ({ending.where})", error)

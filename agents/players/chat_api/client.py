@@ -170,7 +170,8 @@ class ChatApi:
             except self._failures as error:
                 returned.append(f"{type(error).__name__}: {error}")
                 if not isinstance(error, self._connection_failures) or repetitions == MAX_REPETITIONS:
-                    raise self._failed(f"no message: {returned[-1]}{self._through()}") from None
+                    answered = self._clean(returned[-1] + self._through())
+                    raise EngineFailed(f"{self._shown} did not answer: {answered}") from None
                 repetitions += 1
                 wait_s = None
             else:

@@ -162,7 +162,9 @@ def test_asynchronous_functions_run_at_the_same_time_and_end_at_the_timeout() ->
     env = kind(rubric={endless: 1.0})
     env.reset(seed=0)
     env.deadline = 0.0
-    with pytest.raises(EnvTimeout, match="function `endless`, row 0 of `train`, did not return before the timeout of"):
+    with pytest.raises(
+        EnvTimeout, match=r"function `endless` \(row 0 of `train`\) did not return before the timeout of"
+    ):
         env.step("Paris")
 
 
@@ -180,7 +182,9 @@ def test_a_function_that_blocks_the_event_loop_ends_at_the_timeout_and_blocks_no
     env = kind(rubric={blocking: 1.0})
     env.reset(seed=0)
     env.deadline = time.monotonic() + 0.1
-    with pytest.raises(EnvTimeout, match=r"`blocking`, row 0 of `train`, did not .* blocks their event loop; `await`"):
+    with pytest.raises(
+        EnvTimeout, match=r"`blocking` \(row 0 of `train`\) did not .* blocks their event loop; `await`"
+    ):
         env.step("Paris")
     other = kind(rubric={brief: 1.0})
     other.reset(seed=0)
@@ -205,7 +209,7 @@ def test_a_coroutine_that_raises_an_exit_is_an_error_and_later_calls_work(error:
     env = kind(rubric={leaving_later: 1.0})
     env.reset(seed=0)
     env.deadline = time.monotonic() + 10
-    with pytest.raises(EnvironmentFailed, match=rf"(?s)function `leaving_later`, row 0.*{error.__name__}"):
+    with pytest.raises(EnvironmentFailed, match=rf"(?s)function `leaving_later` \(row 0.*{error.__name__}"):
         env.step("Paris")
     env.respond = leaving  # type: ignore[assignment, method-assign]
     env.reset(seed=0)
@@ -329,8 +333,8 @@ async def late() -> float:
 @pytest.mark.parametrize(
     ("rubric", "error"),
     [
-        ({raises: 1.0}, r"the reward function `raises`, row 0 of `train`, raised\n.*ZeroDivisionError: no division"),
-        ({late: 1.0}, r"the reward function `late`, row 0 of `train`, raised\n.*KeyError: 'score'"),
+        ({raises: 1.0}, r"the reward function `raises` \(row 0 of `train`\) raised\n.*ZeroDivisionError: no division"),
+        ({late: 1.0}, r"the reward function `late` \(row 0 of `train`\) raised\n.*KeyError: 'score'"),
         ({silent: 1.0}, "`silent` returned None for row 0 of `train`; it must return a finite number"),
         ({text: 1.0}, "`text` returned 'yes' for row 0"),
         ({not_a_number: 1.0}, "`not_a_number` returned nan for row 0"),

@@ -71,7 +71,7 @@ def test_a_server_that_does_not_answer_is_named_without_its_password(tmp_path: P
     assert result.failed == 1
     with open_database(f"sqlite:///{tmp_path}/turnwise.db").read() as conn:
         first, *_ = queries.failed_for_good(conn, result.run)
-    assert f"http://{host}/v1/chat/completions?sig=*** returned no message: ConnectError" in first.error
+    assert f"http://{host}/v1/chat/completions?sig=*** did not answer: ConnectError" in first.error
 
 
 def test_a_policy_that_is_not_a_url_is_named_without_its_password(tmp_path: Path) -> None:
