@@ -25,7 +25,7 @@ def test_each_word_of_the_environments_is_listed_once() -> None:
 @pytest.mark.parametrize(
     ("environment", "message"),
     [
-        (EnvironmentConfig(id=FAULTY), "closed vocabulary; set `model.path`"),
+        (EnvironmentConfig(id=FAULTY), "closed vocabulary; return its words from `vocabulary"),
         (EnvironmentConfig(id=SITE, options={"famly": "find"}), "no option 'famly'"),
     ],
     ids=["no vocabulary", "unknown option"],
