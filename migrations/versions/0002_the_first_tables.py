@@ -1,7 +1,7 @@
 """The first tables: those of ``store.schema``. One revision until the first release, which writes them out here.
 
-Until then a change of what is stored, be it a table, the form of a value or a digest, gives this revision the next name,
-in ``revision`` and in the name of the file, so that an older store is refused. From the release on, it is frozen:
+Until then a change of what is stored, be it a table, the form of a value or a digest, gives this revision the next
+name, in ``revision`` and in the name of the file, so that an older store is refused. From the release on, it is frozen:
 ``alembic revision --autogenerate`` on an empty database prints its statements.
 """
 

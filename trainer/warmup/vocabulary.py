@@ -27,7 +27,7 @@ def closed_vocabulary(environments: Sequence[EnvironmentConfig]) -> list[str]:
             if not isinstance(error.__cause__, NotImplementedError):
                 raise
             raise TurnwiseError(
-                f"a new model needs a closed vocabulary, and {error.__cause__}; return its words from `vocabulary()`, or "
-                "set `model.path` to a pretrained model"
+                f"a new model needs a closed vocabulary, and {error.__cause__}; return its words from `vocabulary()`, "
+                "or set `model.path` to a pretrained model"
             ) from None
     return list(words)
