@@ -17,6 +17,10 @@ class PolicyFailed(TurnwiseError):
     """
 
 
+class AnswerLate(PolicyFailed):
+    """The server sent no complete answer within the timeout."""
+
+
 class ContextOutgrown(TurnwiseError):
     """A server reports that the conversation no longer fits: the episode ends as ``truncated``."""
 

@@ -20,7 +20,7 @@ from urllib.request import getproxies_environment, proxy_bypass
 
 from ....errors import TurnwiseError
 from ....masking import scrubbed, without_secrets
-from ...errors import ContextOutgrown, EngineFailed, PolicyFailed
+from ...errors import AnswerLate, ContextOutgrown, EngineFailed, PolicyFailed
 from .rejection import Rejection, requested_wait_s, wait_in_words
 from .response import NotACompletion, completion_text, error_in, parse, server_error, shown
 
@@ -137,8 +137,8 @@ class ChatApi:
 
         Raises:
             ContextOutgrown: the conversation no longer fits the model's context.
-            PolicyFailed: the model returned no text, or none within the timeout, or the server rejects the turns of the
-                conversation.
+            AnswerLate: there is no complete answer within the timeout.
+            PolicyFailed: the model returned no text, or the server rejects the turns of the conversation.
             EngineFailed: the server cannot be reached, failed, or asks to wait longer than the timeout allows.
             CancelledError: the caller was cancelled; the cause is an ``EngineFailed`` if an earlier try failed.
         """
@@ -166,7 +166,7 @@ class ChatApi:
                 if returned:
                     before = f"before, it returned {returned[-1]}"
                     raise self._failed(f"no answer within {self._timeout_s:g} s; {before}") from None
-                raise PolicyFailed(f"{self._shown}: {waiting}") from None
+                raise AnswerLate(f"{self._shown}: {waiting}") from None
             except self._failures as error:
                 returned.append(f"{type(error).__name__}: {error}")
                 if not isinstance(error, self._connection_failures) or repetitions == MAX_REPETITIONS:

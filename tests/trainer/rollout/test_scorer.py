@@ -60,16 +60,17 @@ async def drained(rollouts: Dispatcher) -> None:
 def test_a_judge_receives_the_stored_observations(tmp_path: Path) -> None:
     with judge() as (counter, reward):
 
-        async def scenario(stage: Stage) -> list[list[dict[str, str]]]:
+        async def scenario(stage: Stage) -> list[list[str]]:
             await closed(stage, "g")
             scorer = Scorer(run_context(stage, config(rewards=[reward]), Streams(0)), 0)
             assert (await scorer.score("g")).state is GroupState.READY
             members = [queries.load_trajectory(stage.database, f"g-{member}").steps for member in range(2)]
-            return [[{"observation": step.observation, "action": step.action} for step in steps] for steps in members]
+            return [[text for step in steps for text in (step.observation, step.action)] for steps in members]
 
         expected = on_stage(tmp_path, scenario)
-    assert all(turn["observation"] for turns in expected for turn in turns)
-    assert [json.loads(one["messages"][1]["content"])["turns"] for one in counter.bodies] == expected
+    assert all(texts and all(texts[::2]) for texts in expected)
+    shown = [json.loads(one["messages"][1]["content"])["conversation"] for one in counter.bodies]
+    assert [[message["content"] for message in messages] for messages in shown] == expected
 
 
 def test_a_slow_judge_delays_no_update_and_its_verdicts_are_stored(tmp_path: Path) -> None:

@@ -2,9 +2,10 @@
 
 Source: ours.
 
-An answer that is no score (``agents.judge``), or none after the retries, counts as no score: the trajectory is left
-out of its group like a failed one, counted as ``unscored``, and never gets a reward for it. The score, or the reason
-for its absence, is stored with the trajectory.
+A judge that does not answer, even after the retries, is a failure: the trajectory is left out of its group like a
+failed one, counted as ``unscored``, and never gets a reward for it. What the agent's text makes the judge answer is an
+outcome: an answer that is no score (``agents.judge``) gives the score ``unscored``. The score, or the reason for its
+absence, is stored with the trajectory.
 """
 
 import asyncio
@@ -16,8 +17,7 @@ from typing import Any, ClassVar, TypeVar
 from pydantic import Field, PrivateAttr
 
 from ....agents import judge
-from ....agents.errors import ContextOutgrown, EngineFailed, PolicyFailed
-from ....agents.players.chat_api.client import ChatApi
+from ....agents.errors import AnswerLate, EngineFailed
 from ....records import Group, Trajectory
 from ..groups import PerTurn, Shaped
 from .base import RewardShaper
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class JudgeClient:
-    """A server and a bound on its concurrent requests, usable from any thread."""
+    """The server of a judge, usable from any thread."""
 
     def __init__(self, url: str, max_requests: int, api_key_env: str, timeout_s: float) -> None:
         """Start the thread.
@@ -34,8 +34,7 @@ class JudgeClient:
         Raises:
             TurnwiseError: the server cannot be used; see ``ChatApi``.
         """
-        self.api = ChatApi(url, "`url` of the judge", timeout_s, api_key_env, max_requests)
-        self.slots = asyncio.Semaphore(max_requests)
+        self.server = judge.JudgeServer(url, "`url` of the judge", timeout_s, api_key_env, max_requests)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="judge", daemon=True)
         self._thread.start()
@@ -46,7 +45,7 @@ class JudgeClient:
 
     def close(self) -> None:
         """Close the connections and end the thread; no request may be in flight."""
-        self.run(self.api.close())
+        self.run(self.server.close())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
@@ -81,6 +80,8 @@ class LLMJudge(RewardShaper):
     """Retries after a failed request or an answer without a score."""
     max_concurrent_requests: int = Field(16, ge=1)
     """Maximum number of concurrent requests, over all groups."""
+    unscored: float = Field(0.0, ge=0, le=1)
+    """Score of an episode that the judge answers without a score; 1 for a negative ``weight``."""
     _lock: threading.Lock = PrivateAttr(default_factory=threading.Lock)
     _client: JudgeClient | None = PrivateAttr(None)
     _calls: int = PrivateAttr(0)
@@ -89,13 +90,13 @@ class LLMJudge(RewardShaper):
     def __call__(self, group: Group, rewards: PerTurn) -> list[Shaped]:
         """Return the rewards with the scores added. Thread-safe: all calls share ``max_concurrent_requests``."""
         with self._shared_client() as client:
-            scores = client.run(self._scores(client, group))
-        return [self._shaped(turns, score) for turns, score in zip(rewards, scores, strict=True)]
+            verdicts = client.run(self._verdicts(client.server, group))
+        return [self._shaped(turns, verdict) for turns, verdict in zip(rewards, verdicts, strict=True)]
 
-    def _shaped(self, turns: list[float], score: float | str) -> Shaped:
-        if isinstance(score, str):
-            return Shaped(None, {"error": score})
-        return Shaped([*turns[:-1], turns[-1] + self.weight * score] if turns else turns, {"score": score})
+    def _shaped(self, turns: list[float], verdict: dict[str, Any]) -> Shaped:
+        if "score" not in verdict:
+            return Shaped(None, verdict)
+        return Shaped([*turns[:-1], turns[-1] + self.weight * verdict["score"]] if turns else turns, verdict)
 
     @contextmanager
     def _shared_client(self) -> Iterator[JudgeClient]:
@@ -115,25 +116,30 @@ class LLMJudge(RewardShaper):
             if last:
                 client.close()
 
-    async def _scores(self, client: JudgeClient, group: Group) -> list[float | str]:
-        """Return the score of each trajectory, or the reason why it has none."""
+    async def _verdicts(self, server: judge.JudgeServer, group: Group) -> list[dict[str, Any]]:
+        """Return per trajectory its ``score`` or, if the judge does not answer, the ``error``."""
 
-        async def score(trajectory: Trajectory) -> float | str:
-            reason, episode = "", render_episode(group, trajectory)
+        async def verdict(trajectory: Trajectory) -> dict[str, Any]:
+            found, episode = dict[str, Any](), render_episode(group, trajectory)
             for attempt in range(self.max_retries + 1):
                 if attempt:
                     await asyncio.sleep(RETRY_PAUSE_S * 2 ** (attempt - 1))
-                async with client.slots:
-                    try:
-                        return await judge.score(client.api, self.model, self.rubric, episode)
-                    except (judge.NoVerdict, ContextOutgrown, PolicyFailed, EngineFailed) as error:
-                        reason = str(error)
-            return reason
+                try:
+                    return {"score": await server.score(self.model, self.rubric, episode)}
+                except judge.NoVerdict as error:
+                    found = {"score": self.unscored, "unscored": str(error)}
+                except (AnswerLate, EngineFailed) as error:
+                    found = {"error": str(error)}
+            return found
 
-        return list(await asyncio.gather(*(score(trajectory) for trajectory in group.trajectories)))
+        return list(await asyncio.gather(*(verdict(trajectory) for trajectory in group.trajectories)))
 
 
 def render_episode(group: Group, trajectory: Trajectory) -> str:
     """Return the environment, the observations and the actions as the judge reads them."""
-    turns = [{"observation": step.observation, "action": step.action} for step in trajectory.steps]
-    return judge.render({"environment": group.task.env_id, "turns": turns})
+    conversation = [
+        {"role": role, "content": text}
+        for step in trajectory.steps
+        for role, text in (("user", step.observation), ("assistant", step.action))
+    ]
+    return judge.render({"environment": group.task.env_id}, conversation)
