@@ -115,6 +115,8 @@ class DriverClient:
         self.servers = servers
         self.sandbox: SandboxLease | None = None
         self._leased_at = 0.0
+        self._lost: dict[str, Any] | None = None
+        """The answer to a screenshot that found the page lost: the next turn gets it."""
 
     def open(self, steps: Steps) -> tuple[dict[str, Any], bytes]:
         """Start an episode with these steps, in the present sandbox or, if that fails, in a new one.
@@ -122,6 +124,7 @@ class DriverClient:
         Raises:
             SandboxError: the steps failed in a new sandbox too.
         """
+        self._lost = None
         if self.sandbox is not None and not self.expired:
             with contextlib.suppress(SandboxLost, NodeLost):
                 answer, png = self._request(steps, OPEN_TIMEOUT_S)
@@ -139,15 +142,23 @@ class DriverClient:
         Raises:
             SandboxError: the sandbox or its driver failed.
         """
+        if self._lost is not None:
+            answer, self._lost = self._lost, None
+            return answer, b""
         return self._request(steps, STEP_TIMEOUT_S)
 
     def screenshot(self) -> Png | None:
         """Return the screen as it is now; None without a screenshot.
 
+        If the driver replaces a lost page meanwhile, the steps of the next turn are not executed: its answer is that
+        the page was lost, as if those steps had found it so.
+
         Raises:
             SandboxError: the sandbox or its driver failed.
         """
-        _, png = self.do([{"do": "observe", "tree": False, "screenshot": True, "notes": False}])
+        answer, png = self.do([{"do": "observe", "tree": False, "screenshot": True, "notes": False}])
+        if "lost" in answer:
+            self._lost = answer
         return Png(png) if png else None
 
     def read_files(self, folder: str, user: int = 0) -> dict[str, bytes] | None:

@@ -1,7 +1,9 @@
 """A lost node is replaced as a lost sandbox is; the timeouts fit into one another."""
 
 import ast
+import json
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -11,6 +13,7 @@ from turnwise.envs.web import driver
 from turnwise.envs.web.browser_session import BROWSER
 from turnwise.sandbox import NodeLost, SandboxBroken, SandboxError, SandboxLost, SandboxSpec
 from turnwise.sandbox.provider import InProcessProvider
+from turnwise.sandbox.sandbox import ExecResult
 
 
 class Losing(DriverClient):
@@ -62,6 +65,31 @@ def test_a_broken_sandbox_is_an_outcome_and_a_lost_one_a_failure(error: SandboxE
             with pytest.raises(SandboxLost):
                 client.do([])
         assert client.sandbox is None
+    provider.close()
+
+
+def test_a_page_that_a_screenshot_finds_lost_is_lost_for_the_next_turn() -> None:
+    """The page that replaces it is another world: the policy's action on the lost one must not happen there."""
+    provider = InProcessProvider("local", capacity=1, warm=0)
+    client, asked = DriverClient(BROWSER), list[Any]()
+    lost = {"lost": "the page did not respond", "fault": "page"}
+    answers = [lost, {"nodes": []}, lost, {"opened": True}, {"nodes": []}]
+    with provider.lease(SandboxSpec(trusted=True), timeout_s=30) as sandbox:
+
+        def request(_: str, message: bytes, **options: object) -> ExecResult:
+            asked.extend(step["do"] for step in json.loads(message)["steps"])
+            return ExecResult(0, json.dumps(answers[len(asked) - 1]).encode(), b"")
+
+        sandbox.request = request  # type: ignore[method-assign, assignment]
+        client.sandbox, client._leased_at = sandbox, monotonic()
+        assert client.screenshot() is None
+        assert client.screenshot() is None
+        assert client.do([{"do": "act"}]) == (lost, b"")
+        assert client.do([{"do": "noop"}]) == ({"nodes": []}, b"")
+        assert client.screenshot() is None
+        assert client.open([{"do": "open"}]) == ({"opened": True}, b"")
+        assert client.do([{"do": "act"}]) == ({"nodes": []}, b"")
+        assert asked == ["observe", "noop", "observe", "open", "act"]
     provider.close()
 
 
