@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from turnwise.agents.reexecution.reexecute import reexecute
+from turnwise.agents.rollout import screenshots
 from turnwise.agents.rollout.screenshots import Screenshots
 from turnwise.agents.rollout.timeouts import Timeouts
 from turnwise.envs.base import Image
@@ -57,11 +58,9 @@ def test_the_run_keeps_the_chosen_screenshots(tmp_path: Path, keep: Screenshots,
         assert (one.status, one.extras.get("screenshot_error")) == (Status.COMPLETED, None)
 
 
-def failing(error: Exception | None) -> Any:
+def failing(error: Exception) -> Any:
     def screenshot(_: Clock) -> Image:
-        if error is None:
-            sleep(0.4)
-        raise error or ValueError
+        raise error
 
     return screenshot
 
@@ -73,21 +72,39 @@ def failing(error: Exception | None) -> Any:
         ("all", ValueError("no light"), Status.COMPLETED, "ValueError: no light"),
         ("end", SandboxLost("the host died"), Status.COMPLETED, "the host died"),
         ("all", SandboxLost("the host died"), Status.ENV_ERROR, "the host died"),
-        ("end", None, Status.COMPLETED, "did not return within 0.2 s"),
-        ("all", None, Status.ENV_ERROR, "did not return within 0.2 s"),
     ],
 )
 def test_a_failed_screenshot_fails_no_episode_that_can_continue(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     keep: Screenshots,
-    error: Exception | None,
+    error: Exception,
     status: Status,
     reason: str,
 ) -> None:
     monkeypatch.setattr(Clock, "screenshot", failing(error))
-    for one in played(tmp_path, keep, timeouts=replace(QUICK, step_s=0.2)):
+    for one in played(tmp_path, keep):
         noted = one.extras.get("screenshot_error", "")
         assert one.status is status
         assert reason in (noted if status is Status.COMPLETED else one.error)
         assert not one.final_screenshot
+
+
+@pytest.mark.parametrize(("keep", "status"), [("end", Status.COMPLETED), ("all", Status.ENV_ERROR)])
+def test_after_a_screenshot_that_hung_none_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keep: Screenshots, status: Status
+) -> None:
+    """That of an end has a timeout of its own, shorter than a step's."""
+    taken = []
+
+    def screenshot(clock: Clock) -> None:
+        taken.append(clock)
+        sleep(0.4)
+
+    monkeypatch.setattr(Clock, "screenshot", screenshot)
+    monkeypatch.setattr(screenshots, "_hung", set())
+    monkeypatch.setattr(screenshots, "END_TIMEOUT_S", 0.2 if keep == "end" else 9.0)
+    first, second = played(tmp_path, keep, timeouts=QUICK if keep == "end" else replace(QUICK, step_s=0.2))
+    assert (first.status, second.status, len(taken)) == (status, Status.COMPLETED, 1)
+    assert "did not return within 0.2 s" in first.error + first.extras.get("screenshot_error", "")
+    assert second.extras["screenshot_error"] == "an earlier screenshot of this environment timed out"
