@@ -23,6 +23,9 @@ PRIOR_TASKS = 8
 PASS_SHARE = 0.95
 """There is a pass@k where at least this share of the tasks has k counted samples: fewer may be the easier ones."""
 
+MAX_SAMPLES = 1024
+"""Samples per task, at most."""
+
 Counts = tuple[int, int]
 """The successes and the counted episodes of one task."""
 

@@ -6,6 +6,7 @@ import re
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 from urllib.parse import quote
 
@@ -58,7 +59,9 @@ def complete_run(ctx: typer.Context, incomplete: str) -> list[str]:
         given = ctx.params.get("store")
         url = str(given) if given else os.environ.get("TURNWISE_STORE") or project_store() or DEFAULT_STORE
         file = url.removeprefix("sqlite:///").partition("?")[0]
-        with closing(sqlite3.connect(f"file:{quote(file)}?mode=ro", uri=True, timeout=0.2)) as database:
+        # Without the file of a log nobody has the store open; SQLite would create one, and leave it here.
+        mode = "mode=ro" if Path(f"{file}-wal").exists() else "mode=ro&immutable=1"
+        with closing(sqlite3.connect(f"file:{quote(file)}?{mode}", uri=True, timeout=0.2)) as database:
             which = "SELECT id FROM run WHERE substr(id, 1, ?) = ? ORDER BY no DESC LIMIT ?"
             rows = database.execute(which, (len(incomplete), incomplete, MAX_COMPLETIONS))
             return [name for (name,) in rows if re.fullmatch(r"[\w.-]+", name, re.ASCII)]

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Any, NamedTuple
 
 CUT = "length"
@@ -18,7 +19,7 @@ def check_temperature(temperature: float) -> float:
     Raises:
         ValueError: it is another number.
     """
-    if temperature != 0 and not temperature >= MIN_TEMPERATURE:
+    if temperature != 0 and not MIN_TEMPERATURE <= temperature < inf:
         raise ValueError(f"must be 0, which is greedy, or at least {MIN_TEMPERATURE}, not {temperature:g}")
     return temperature
 

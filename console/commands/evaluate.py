@@ -1,16 +1,16 @@
 """``turnwise eval``: the success rate of a policy on held-out tasks."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ...errors import TurnwiseError
 from ...masking import without_secrets
-from ...rates import is_counted
+from ...rates import MAX_SAMPLES, is_counted
 from ...records import Split, Status
 from ...store.project import DEFAULT_STORE, InvalidProject, default_store
 from ..options import (
@@ -39,7 +39,7 @@ MAX_REASON_CHARS = 300
 
 
 DEFAULT_TASKS = 100
-RATES = ("by_environment", "success", "low", "high", "pass_at", "pass_all")
+RATES = ("by_environment", "success", "low", "high", "pass_at", "pass_all", "pass_tasks")
 """Values of a result that ``terminal.rates`` prints."""
 
 
@@ -57,7 +57,10 @@ class InvalidPolicy(TurnwiseError):
 
 def evaluate(
     config: Annotated[
-        Path | None, typer.Argument(metavar="CONFIG.toml", help="A configuration whose environments are played.")
+        Path | None,
+        typer.Argument(
+            metavar="CONFIG.toml", help="A configuration: its environments, `[evaluation]` and `[rollout]`."
+        ),
     ] = None,
     env: Annotated[list[str] | None, typer.Option("--env", metavar="ID", help="An environment; repeatable.")] = None,
     policy: Annotated[str, typer.Option("--policy", help=POLICIES, autocompletion=complete_run)] = "random",
@@ -73,7 +76,7 @@ def evaluate(
     samples: Annotated[
         int | None,
         typer.Option(
-            "--samples", min=1, max=MAX_COUNT, help="Episodes per task. Default: `evaluation.samples`, otherwise 1."
+            "--samples", min=1, max=MAX_SAMPLES, help="Episodes per task. Default: `evaluation.samples`, otherwise 1."
         ),
     ] = None,
     turns: Annotated[
@@ -91,7 +94,7 @@ def evaluate(
 
     With several samples per task, pass@k and pass^k are printed too, and the intervals are clustered by task.
     """
-    environments, settings = _chosen(config, env, option)
+    environments, settings, rollout = _chosen(config, env, option)
     tasks = tasks or settings.tasks or DEFAULT_TASKS
     if policy == "human":
         if as_json:
@@ -110,6 +113,7 @@ def evaluate(
             console().print(f"task {number} of {len(chosen)}")
             play_episode(env[0], seed=task.seed, split=split, options=environments[0].options)
         return
+    from ...trainer.evaluation.heldout import GREEDY_SAMPLES
     from ...trainer.evaluation.tasks import evaluate as run
 
     samples = samples or settings.samples
@@ -124,9 +128,12 @@ def evaluate(
         temperature=settings.temperature if temperature is None else temperature,
         samples=samples,
         sandboxes=read_options(sandbox, "--sandbox"),
+        rollout=rollout,
         api_key_env=api_key_env,
         name=name,
     )
+    if samples > 1 and result.temperature == 0:
+        _print_error(GREEDY_SAMPLES)
     if as_json:
         print_json(result.json(), indent=None)
     elif result.tasks:
@@ -158,8 +165,9 @@ def evaluate(
 
 def _chosen(
     config: Path | None, env: list[str] | None, option: list[str] | None
-) -> tuple[Sequence["EnvironmentConfig"], "EvaluationConfig"]:
-    """Return the environments to play, and the settings of the configuration; for ``--env``, those without one.
+) -> tuple[Sequence["EnvironmentConfig"], "EvaluationConfig", Mapping[str, Any]]:
+    """Return the environments to play, and `[evaluation]` and `[rollout]` of the configuration, the latter by the keys
+    that are set; for ``--env``, those without one.
 
     Raises:
         NoEnvironment: neither a configuration nor an environment is given, or both.
@@ -171,7 +179,7 @@ def _chosen(
         from ...trainer.config.sections import EnvironmentConfig, EvaluationConfig
 
         chosen = [EnvironmentConfig(id=one, options=read_env_options(one, option)) for one in env or []]
-        return chosen, EvaluationConfig(tasks=DEFAULT_TASKS)
+        return chosen, EvaluationConfig(tasks=DEFAULT_TASKS), {}
     if option:
         raise OptionsOfConfig(
             f"`--option {option[0]}` goes to the environments of `--env`: write it below `[environments.options]` in "
@@ -180,7 +188,7 @@ def _chosen(
     from ...trainer.config.loading import load_config
 
     read = load_config(config)
-    return read.environments, read.evaluation
+    return read.environments, read.evaluation, read.rollout.model_dump(exclude_unset=True)
 
 
 def _print_error(text: str) -> None:

@@ -199,7 +199,9 @@ def _rates(database: "Database", run: "RunRow") -> "tuple[Rate | None, Mapping[s
     from ...trainer.evaluation.heldout import stored_rate
 
     with database.read() as conn:
-        return stored_rate(run, queries.task_results(conn, run), queries.run_summaries(conn, [run])[run.id].held_out)
+        if run.kind == "train":
+            return stored_rate(run, {}, queries.run_summaries(conn, [run])[run.id].held_out)
+        return stored_rate(run, queries.task_results(conn, run), None)
 
 
 def _status(one: "DrivenRun") -> str:

@@ -55,7 +55,10 @@ def test_the_shell_completes_the_names_of_runs(
     database = open_database(store)
     create_run(database, "second")
     database.close()
+    folder = Path(store.removeprefix("sqlite:///")).parent
+    before = set(folder.iterdir())
     assert completions(turnwise, monkeypatch, words, store) == offered
+    assert set(folder.iterdir()) == before, "a reader leaves no log beside the store"
 
 
 @pytest.mark.parametrize("url", ["sqlite:///{}/none.db", "postgresql://user@127.0.0.1:9/none", "nonsense"])

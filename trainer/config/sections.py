@@ -11,6 +11,7 @@ from ...agents.model_folder import model_folder
 from ...agents.rollout.screenshots import Screenshots
 from ...agents.rollout.timeouts import Timeouts
 from ...agents.weights.base import check_name
+from ...rates import MAX_SAMPLES
 
 HELD_OUT_SEED = 1_000_003
 """The first held-out task's number: the same tasks for every policy and every run."""
@@ -241,7 +242,7 @@ class EvaluationConfig(Section):
     the highest success is kept."""
     temperature: Annotated[float, AfterValidator(check_temperature)] | None = None
     """Sampling temperature, 0 for greedy and `rollout.temperature` by default: that of the policy which is trained."""
-    samples: int = Field(1, ge=1)
+    samples: int = Field(1, ge=1, le=MAX_SAMPLES)
     """Episodes per task; with several, pass@k is reported too, and intervals are clustered by task."""
 
 

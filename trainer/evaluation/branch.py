@@ -58,14 +58,15 @@ def branch(
 ) -> Branches:
     """Play ``episodes`` new episodes from step ``at`` of a stored trajectory, after its first ``at`` actions.
 
-    The limit on turns is that of the trajectory; the others are those of ``turnwise eval``. Nothing is stored if the
+    The limit on turns is that of the trajectory; the others are those of ``turnwise eval``. The temperature is that of
+    the training, whose choice at the step is repeated. Nothing is stored if the
     prefix is not reproduced.
 
     Args:
         policy: ``random``, ``oracle``, a run of the store (``RUN``, ``RUN@UPDATE``), the folder of a checkpoint, a hub
             id, or the URL of an OpenAI-compatible server.
         turns: replaces the turns of the trajectory's horizon; the turns of the prefix count.
-        temperature: replaces that of the evaluations of the checkpoint's run; 0 is greedy.
+        temperature: replaces that of the training of the checkpoint's run; 0 is greedy.
         sandboxes: replaces settings of the sandboxes by key.
         api_key_env: name of the environment variable with the key of a server.
 

@@ -6,7 +6,8 @@ A checkpoint is evaluated with the settings of its run, so that ``turnwise eval`
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from random import Random
@@ -38,6 +39,13 @@ from ..planning.model_source import shape_in
 from ..preflight.machine import cpu_build, engine_obstacle
 from ..preflight.model import refuse_broken_settings
 
+PLAYED = {
+    *("temperature", "screenshots", "max_thought_tokens", "action_request"),
+    *(name for name in RolloutConfig.model_fields if name.endswith("_timeout_s")),
+}
+"""Settings of `[rollout]` that an episode is played with."""
+NOT_PLAYED = RolloutConfig.model_fields.keys() - PLAYED
+"""Those of groups, workers and engines: a session has its own."""
 CACHED_CONTEXTS = 2
 """Full contexts that the cache of an engine holds whose run does not set it; most episodes are shorter."""
 
@@ -49,6 +57,9 @@ def session_config(
     max_turns: int | None = None,
     temperature: float | None = None,
     sandboxes: Mapping[str, Any] | None = None,
+    rollout: Mapping[str, Any] | None = None,
+    *,
+    evaluates: bool = True,
 ) -> RunConfig:
     """Return the configuration of a session: for a checkpoint that of its run, else one with ample limits on tokens.
 
@@ -56,25 +67,25 @@ def session_config(
         max_turns: overrides the limit on turns.
         temperature: overrides that of the evaluations.
         sandboxes: overrides settings of the sandboxes by key.
+        rollout: overrides those of `[rollout]` by key; keys that no episode is played with are left out.
+        evaluates: whether the temperature is that of the evaluations of the checkpoint's run, not of its training.
 
     Raises:
-        TurnwiseError: a file of the model or the state of the checkpoint cannot be read, a setting of the sandboxes is
-            wrong, or the installed vLLM needs GPUs that are missing.
+        TurnwiseError: a file of the model or the state of the checkpoint cannot be read, a setting is wrong, or the
+            installed vLLM needs GPUs that are missing.
     """
     if is_model(policy):
         refuse_broken_settings(absolute(policy))
         refuse_broken_settings(base_model(absolute(policy)))
     trained_sandboxes: Mapping[str, Any] = {}
     evaluated_at: float | None = None
+    own: Mapping[str, Any] = {}
     if (trained := _run_config(policy)) is not None:
         horizon = HorizonSchedule.build(trained["horizon"]).longest()
         engine = _on_this_machine(_engine_of(trained, policy), policy, horizon.max_context)
         trained_sandboxes = trained.get("sandboxes", {})
         own = trained["rollout"]
-        timeouts = {key: value for key, value in own.items() if key.endswith("_timeout_s")}
-        kept = own.get("screenshots", RolloutConfig().screenshots)
-        rollout = RolloutConfig(temperature=own["temperature"], screenshots=kept, **timeouts)
-        evaluated_at = trained.get("evaluation", {}).get("temperature")
+        evaluated_at = trained.get("evaluation", {}).get("temperature") if evaluates else None
     else:
         context = 1 << 20
         if is_model(policy):
@@ -83,19 +94,35 @@ def session_config(
             context = min(window, longest) if isinstance(window, int) and window > 0 else 1024
         tokens = LANGUAGE_MODEL_LIMITS["max_tokens_per_turn"] if is_model(policy) else 4096
         horizon = Horizon(ConstantHorizon().max_turns, tokens, 1 << 20, context)
-        engine, rollout = EngineConfig(), RolloutConfig()
+        engine = EngineConfig()
         if is_model(policy):
             engine = _with_cache(_on_this_machine(engine, policy, context), policy, context)
     limits = asdict(horizon) | ({} if max_turns is None else {"max_turns": max_turns})
-    return RunConfig(
-        name=run,
-        environments=list(environments),
-        rollout=rollout,
-        evaluation=EvaluationConfig(temperature=evaluated_at if temperature is None else temperature),
-        engine=engine,
-        sandboxes=sandbox_settings(trained_sandboxes, sandboxes or {}),
-        horizon=ConstantHorizon(**limits),
-    )
+    if temperature is None and "temperature" not in (rollout or {}):
+        temperature = evaluated_at
+    of_run = {key: value for key, value in own.items() if key in PLAYED}
+    given = {key: value for key, value in (rollout or {}).items() if key not in NOT_PLAYED}
+    values = {
+        "name": run,
+        "environments": list(environments),
+        "rollout": of_run | given,
+        "evaluation": EvaluationConfig(temperature=temperature),
+        "engine": engine,
+        "sandboxes": sandbox_settings(trained_sandboxes, sandboxes or {}),
+        "horizon": ConstantHorizon(**limits),
+    }
+    with _valid(policy):
+        return RunConfig.model_validate(values)
+
+
+@contextmanager
+def _valid(policy: str) -> Iterator[None]:
+    """Raise a ``TurnwiseError`` for settings that this version refuses."""
+    try:
+        yield
+    except ValidationError as error:
+        found = ", ".join(f"`{'.'.join(map(str, one['loc']))}`: {reason(one)}" for one in error.errors())
+        raise TurnwiseError(f"`{policy}` cannot be played with these settings, of its run or given: {found}") from None
 
 
 def _engine_of(trained: Mapping[str, Any], policy: str) -> EngineConfig:
@@ -211,6 +238,11 @@ class Policy:
                 "there), nor a URL"
             )
         return cls(name, shown, None, seed, api_key_env)
+
+    @property
+    def samples_tokens(self) -> bool:
+        """Whether a language model plays, at a temperature."""
+        return self.folder is not None or "://" in self.name
 
     @property
     def source(self) -> Source:

@@ -142,14 +142,16 @@ def session(
     temperature: float | None,
     sandboxes: Mapping[str, Any] | None = None,
     name: str = "",
+    rollout: Mapping[str, Any] | None = None,
 ) -> Iterator[Session]:
     """Begin a session that nothing refuses; a signal stops it.
 
     Args:
         max_turns: overrides the limit on turns of the checkpoint's run.
-        temperature: overrides that of its evaluations.
+        temperature: overrides that of its evaluations; of its training for branches.
         sandboxes: overrides its settings of sandboxes by key.
         name: of the session's run; empty to derive one from the policy and the time.
+        rollout: overrides its settings of `[rollout]` by key.
 
     Raises:
         Refused: the policy cannot play an environment here.
@@ -157,7 +159,10 @@ def session(
         TurnwiseError: as ``session_config``.
     """
     run = _new_name(database, name) if name else _run_name(command, policy)
-    config = session_config(run, policy.name, environments, max_turns, temperature, sandboxes)
+    evaluates = command is Command.EVAL
+    config = session_config(
+        run, policy.name, environments, max_turns, temperature, sandboxes, rollout, evaluates=evaluates
+    )
     lease_in_process(config.sandboxes)
     SHUTDOWN.hint = "stopping the episodes (a second signal ends them at once)"
     SHUTDOWN.record = partial(finish_if_running, database, run)

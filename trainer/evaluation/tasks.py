@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from time import monotonic
 from typing import Any
 
+from ...agents.engine.request import check_temperature
 from ...envs.runner.once import enumerated_seeds
 from ...errors import TurnwiseError
+from ...rates import MAX_SAMPLES
 from ...records import Task
 from ...store.database import open_database
 from ..config.sections import EnvironmentConfig
@@ -34,6 +37,7 @@ def evaluate(
     temperature: float | None = None,
     samples: int = 1,
     sandboxes: Mapping[str, Any] | None = None,
+    rollout: Mapping[str, Any] | None = None,
     api_key_env: str = "",
     name: str = "",
 ) -> EvalResult:
@@ -54,6 +58,7 @@ def evaluate(
         temperature: replaces the temperature; 0 is greedy.
         samples: episodes per task.
         sandboxes: replaces settings of the sandboxes by key.
+        rollout: replaces settings of `[rollout]` by key, such as ``screenshots``.
         api_key_env: name of the environment variable with the key of a server.
         name: of the evaluation's run, which no other run has; empty to derive one from the policy and the time.
         seed: two seeds give evaluations that share no task, unless the environment enumerates its tasks; 0 gives the
@@ -61,18 +66,25 @@ def evaluate(
 
     Raises:
         TurnwiseError: the policy is none of these, or the environment is unknown or cannot be played by it, or there
-            are more than ``SEED_STRIDE`` tasks, or the seed is too large.
+            are more than ``SEED_STRIDE`` tasks or ``MAX_SAMPLES`` samples, or a number cannot be used.
     """
     began = monotonic()
     if tasks > SEED_STRIDE:
         raise TurnwiseError(
             f"`--tasks {tasks}`: one evaluation plays {SEED_STRIDE} tasks at most; use several `--seed`"
         )
+    if tasks < 1 or not 1 <= samples <= MAX_SAMPLES:
+        raise TurnwiseError(f"tasks {tasks}, samples {samples}: at least 1 of each, and at most {MAX_SAMPLES} samples")
+    if temperature is not None:
+        try:
+            check_temperature(temperature)
+        except ValueError as error:
+            raise TurnwiseError(f"temperature {temperature:g}: {error}") from None
     first_task(seed)
     database = open_database(store_url, create=True)
     chosen = Policy.named(checkpoint_or_name(database, policy), seed, api_key_env, "random, oracle, human")
     environments = environments_of(env, options)
-    with session(database, Command.EVAL, chosen, environments, turns, temperature, sandboxes, name) as opened:
+    with session(database, Command.EVAL, chosen, environments, turns, temperature, sandboxes, name, rollout) as opened:
         problems = tasks_of(environments, tasks, split=split, seed=seed)
         wanted = [(task, samples) for task in problems]
         played = opened.play(
@@ -82,7 +94,9 @@ def evaluate(
             samples=samples,
             environments=[one.model_dump(mode="json", include={"id", "options"}) for one in environments],
         )
-    return summarize(chosen.shown, opened.run, environments, played, samples * len(problems), monotonic() - began)
+    result = summarize(chosen.shown, opened.run, environments, played, samples * len(problems), monotonic() - began)
+    played_at = opened.config.evaluation_temperature if chosen.samples_tokens else None
+    return replace(result, samples=samples, temperature=played_at)
 
 
 def environments_of(

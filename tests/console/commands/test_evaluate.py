@@ -284,10 +284,17 @@ def test_several_samples_per_task_give_pass_at_k_and_intervals_by_environment(tu
     assert "success, 95% interval" in compared
 
 
-def test_an_evaluation_plays_the_mixture_of_a_configuration(turnwise: Turnwise, store: str) -> None:
-    example = str(ROOT / "examples" / "quickstart.toml")
+def test_an_evaluation_plays_the_mixture_of_a_configuration(turnwise: Turnwise, store: str, tmp_path: Path) -> None:
+    """Also with its ``[rollout]``, as far as episodes are played with it."""
+    example = str(tmp_path / "example.toml")
+    own = '[rollout]\nscreenshots = "all"\ntemperature = 0.5\nstep_timeout_s = 7\n'
+    Path(example).write_text((ROOT / "examples" / "quickstart.toml").read_text().replace("[rollout]\n", own))
     ended = turnwise("eval", example, "--policy", "oracle", "--tasks", "6", "--json", "--store", store)
     by_environment = json.loads(ended.out)["by_environment"]
     assert {name: one["success"] for name, one in by_environment.items()} == {"find": 1.0, "login": 1.0, "open": 1.0}
+    with open_database(store).read() as conn:
+        config = queries.find_run(conn, json.loads(ended.out)["run"]).config
+    found = {key: config["rollout"][key] for key in ("screenshots", "temperature", "step_timeout_s", "group_size")}
+    assert found == {"screenshots": "all", "temperature": 0.5, "step_timeout_s": 7, "group_size": 8}
     for arguments in ((), (example, "--env", ENV)):
         assert "give one or several `--env ID`, or one `CONFIG.toml`" in turnwise("eval", *arguments).err

@@ -24,9 +24,9 @@ from turnwise.trainer.planning.engine_memory import EngineMemory
 from turnwise.trainer.planning.model_source import shape_in
 
 
-def of(policy: str, *overrides: Any) -> RunConfig:
+def of(policy: str, *overrides: Any, **settings: Any) -> RunConfig:
     """Return the configuration of a session with a policy."""
-    return session_config("s", policy, [EnvironmentConfig(id="turnwise/TextSite-v0")], *overrides)
+    return session_config("s", policy, [EnvironmentConfig(id="turnwise/TextSite-v0")], *overrides, **settings)
 
 
 def test_a_checkpoint_is_evaluated_with_the_settings_of_its_run(
@@ -36,7 +36,13 @@ def test_a_checkpoint_is_evaluated_with_the_settings_of_its_run(
         {
             "name": "r",
             "environments": [{"id": "turnwise/TextSite-v0"}],
-            "rollout": {"temperature": 0.5, "step_timeout_s": 7, "turn_timeout_s": 8, "workers_per_node": 3},
+            "rollout": {
+                "temperature": 0.5,
+                "step_timeout_s": 7,
+                "turn_timeout_s": 8,
+                "workers_per_node": 3,
+                "max_thought_tokens": 2,
+            },
             "horizon": {
                 "name": "staged",
                 "stages": [3, 5],
@@ -68,6 +74,7 @@ def test_a_checkpoint_is_evaluated_with_the_settings_of_its_run(
     assert settings.horizon.longest() == Horizon(5, 4, 4096, 256)
     assert settings.rollout.timeouts == Timeouts(60, 7, 8, 1800)
     assert (settings.evaluation_temperature, settings.rollout.workers_per_node) == (0.5, 1)
+    assert settings.rollout.max_thought_tokens == 2
     assert (settings.sandboxes.options, settings.sandboxes.max_per_node) == ({"runtime": "runsc"}, 5)
     other = of(str(saved), 9, 2.0, {"max_per_node": 3})
     assert (other.sandboxes.options, other.sandboxes.max_per_node) == ({"runtime": "runsc"}, 3)
@@ -77,6 +84,17 @@ def test_a_checkpoint_is_evaluated_with_the_settings_of_its_run(
     saved = checkpoint.save(tmp_path / "greedy", 1, write, model, {"config": greedy}, run_uid="u")
     settings = of(str(saved))
     assert (settings.evaluation_temperature, settings.rollout.temperature) == (0.0, 0.5)
+    assert of(str(saved), evaluates=False).evaluation_temperature == 0.5, "branches repeat a choice of the training"
+    given = of(str(saved), rollout={"screenshots": "all", "temperature": 0.7, "turn_timeout_s": 9, "group_size": 2})
+    assert (given.rollout.screenshots, given.evaluation_temperature) == ("all", 0.7)
+    assert (given.rollout.timeouts, given.rollout.group_size) == (Timeouts(60, 7, 9, 1800), 8)
+    with pytest.raises(TurnwiseError, match=r"`rollout.screenshot`: "):
+        of(str(saved), rollout={"screenshot": "all"})
+    old = run.resolved()
+    old["rollout"] |= {"temperature": 0.005}
+    saved = checkpoint.save(tmp_path / "old", 1, write, model, {"config": old}, run_uid="u")
+    with pytest.raises(TurnwiseError, match=r"cannot be played with these settings.*: `rollout.temperature`: .*0.01$"):
+        of(str(saved))
     assert of(str(model)).horizon.longest().max_tokens_per_turn == 512
 
 

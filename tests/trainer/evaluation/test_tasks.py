@@ -4,6 +4,7 @@ import base64
 import traceback
 from pathlib import Path
 from socket import socket
+from typing import Any
 
 import pytest
 from turnwise.errors import TurnwiseError
@@ -37,6 +38,7 @@ def test_a_server_gets_the_temperature_for_each_sample_of_a_task(tmp_path: Path)
         result = evaluate(url, "turnwise/TextSite-v0", tasks=2, samples=3, temperature=0, turns=1, store_url=store)
     assert [body["temperature"] for body in counter.bodies] == [0] * 6
     assert (result.tasks, result.episodes, result.pass_at) == (2, 6, {"2": 0.0, "3": 0.0})
+    assert (result.samples, result.temperature) == (3, 0)
     with open_database(store).read() as conn:
         played = queries.list_trajectories(conn, limit=10, run=result.run)
         config = queries.find_run(conn, result.run).config
@@ -44,6 +46,29 @@ def test_a_server_gets_the_temperature_for_each_sample_of_a_task(tmp_path: Path)
     assert sorted(members) == [(task, member) for task in "01" for member in range(3)]
     assert {one.purpose for one in played} == {"eval"}, "only groups for training are leased"
     assert (config["samples"], config["rollout"]["temperature"]) == (3, 0)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"samples": -3}, "samples -3: "),
+        ({"samples": 0}, "samples 0: "),
+        ({"samples": 1025}, "at most 1024 samples"),
+        ({"tasks": 0}, "tasks 0, "),
+        ({"temperature": 0.005}, "temperature 0.005: must be 0"),
+        ({"temperature": -1}, "temperature -1: must be 0"),
+        ({"temperature": float("inf")}, "temperature inf: must be 0"),
+        ({"temperature": float("nan")}, "temperature nan: must be 0"),
+    ],
+)
+def test_numbers_that_cannot_be_used_are_refused_in_one_line(
+    tmp_path: Path, settings: dict[str, Any], message: str
+) -> None:
+    asked = {"tasks": 1, "store_url": f"sqlite:///{tmp_path}/turnwise.db", **settings}
+    with pytest.raises(TurnwiseError, match=message) as raised:
+        evaluate("random", "turnwise/TextSite-v0", **asked)
+    assert "\n" not in str(raised.value)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_options_beside_an_environment_with_its_own_are_refused() -> None:
