@@ -183,7 +183,9 @@ OBSERVED: dict[str, Callable[[], Any]] = {
     "the group or session of the process": lambda: (os.getpgrp(), os.getsid(0)),
     "the locale": lambda: locale.setlocale(locale.LC_ALL),
     "the time zone": lambda: time.tzname,
-    "the start method of `multiprocessing`": lambda: multiprocessing.get_start_method(allow_none=True),
+    "the start method of `multiprocessing`": lambda: (
+        multiprocessing.get_start_method(allow_none=True) or multiprocessing.get_all_start_methods()[0]
+    ),
     "the policy of event loops": _policy,
     "`socket.setdefaulttimeout`": socket.getdefaulttimeout,
     "`sys.setrecursionlimit`": sys.getrecursionlimit,

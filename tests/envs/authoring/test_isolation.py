@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import multiprocessing
 import subprocess
 import sys
 import warnings
@@ -116,6 +117,14 @@ def test_a_library_may_filter_its_own_warnings() -> None:
         assert changes(before, process_state()) == []
         warnings.simplefilter("ignore", DeprecationWarning)
         assert changes(before, process_state()) == ["filters of warnings for all modules"]
+
+
+def test_a_library_may_resolve_the_default_start_method(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vars(multiprocessing.context)["_default_context"], "_actual_context", None)
+    before = process_state()
+    assert multiprocessing.get_start_method(allow_none=True) is None, "to look resolves nothing"
+    multiprocessing.get_start_method()  # as `datasets.load_dataset` does
+    assert changes(before, process_state()) == []
 
 
 def test_another_process_that_does_not_end_is_named() -> None:
