@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 def train(
     config: Annotated[Path, typer.Argument(metavar="CONFIG.toml", help="Configuration of the run.")],
     overrides: Overrides = None,
-    name: Annotated[str | None, typer.Option("--name", help="Name of the run; overrides the configuration.")] = None,
+    name: Annotated[
+        str | None, typer.Option("--name", help="Name of the run, not of a finished one; overrides the configuration.")
+    ] = None,
     fork: Annotated[
         bool, typer.Option("--fork", help="If the run exists with another configuration, fork it.")
     ] = False,
@@ -49,10 +51,10 @@ def train(
     assignments = [*(overrides or []), *given]
     assignments += ["sandboxes.allow_local_sandbox=true"] if allow_local_sandbox else []
     assignments += ["profile=true"] if profile else []
-    start(load_config(config, assignments), store=store, fork=fork, as_json=as_json)
+    start(load_config(config, assignments), store=store, fork=fork, numbers=name is None, as_json=as_json)
 
 
-def start(config: object, *, store: str, fork: "bool | Origin", as_json: bool) -> None:
+def start(config: object, *, store: str, fork: "bool | Origin", numbers: bool = True, as_json: bool) -> None:
     """Run a checked configuration under the live view.
 
     With ``as_json``, stdout has one JSON object per event, and the result last; each names its kind as ``event``.
@@ -70,7 +72,7 @@ def start(config: object, *, store: str, fork: "bool | Origin", as_json: bool) -
                 print_json({"event": KINDS[type(event).__name__], **asdict(event)}, indent=None)
             view(event)
 
-        result = run(config, store_url=store, fork=fork, report=report)
+        result = run(config, store_url=store, fork=fork, numbers=numbers, report=report)
     if as_json:
         print_json({"event": "result", **result.json()}, indent=None)
     else:

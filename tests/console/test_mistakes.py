@@ -1,9 +1,12 @@
 """Sixty mistakes of a person at the command line: each is refused in one line with its cause and the remedy."""
 
 import shlex
+from contextlib import closing
 from pathlib import Path
 
 import pytest
+from turnwise.store import operations
+from turnwise.store.database import open_database
 
 from .conftest import ENV, Turnwise
 
@@ -134,6 +137,16 @@ def test_a_mistake_is_one_line_with_its_cause_and_the_remedy(
     assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1), ended.err
     assert ended.err.startswith("turnwise: ")
     assert line in ended.err
+
+
+def test_the_name_of_a_finished_run_is_refused(turnwise: Turnwise, store: str, tmp_path: Path) -> None:
+    with closing(open_database(store, create=True)) as database, database.transaction() as tx:
+        operations.finish_run(tx, run="demo", status="finished")
+    (tmp_path / "c.toml").write_text(CONFIG)
+    ended = turnwise("train", str(tmp_path / "c.toml"), "--name", "demo", "--set", "seed=2", "--store", store)
+    assert (ended.code, ended.out) == (2, "")
+    reason, remedy = "run `demo` is finished", "or continue it: `turnwise runs fork demo --name NEW`"
+    assert ended.err == f"turnwise: {reason}: choose another `--name`, {remedy}\n"
 
 
 def test_there_are_sixty() -> None:

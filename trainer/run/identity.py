@@ -14,6 +14,10 @@ MAX_KEYS = 4
 """Differing keys that a refusal names."""
 
 
+class NameFinished(TurnwiseError):
+    """A name that was given by hand is that of a finished run: nothing else is checked."""
+
+
 @dataclass(frozen=True, slots=True)
 class Origin:
     """The checkpoint that a fork begins with."""
@@ -48,6 +52,7 @@ def resolve_run(
     find_run: Callable[[str], RunRow | None],
     fork: bool,
     is_empty: Callable[[str], bool] = lambda name: False,
+    numbers: bool = True,
 ) -> RunIdentity:
     """Return the run that ``config`` names.
 
@@ -55,7 +60,7 @@ def resolve_run(
     * Unfinished, with other mathematics: refused, unless ``fork`` begins a new run from its newest checkpoint (of the
       last run of the name that played or saved anything), or the run failed before it played or saved anything and is
       no fork: its name is free, and it begins again.
-    * Finished: a new run begins, with a number after the name.
+    * Finished: a new run begins, with a number after the name; without ``numbers`` and ``fork``, refused.
 
     Args:
         find_run: returns a run by its name; None if there is no such run.
@@ -63,10 +68,14 @@ def resolve_run(
 
     Raises:
         Refused: the name belongs to an unfinished run with other mathematics.
+        NameFinished: it belongs to a finished run.
     """
     existing: list[RunRow] = []
     while (row := find_run(_numbered(config.name, len(existing) + 1))) is not None:
         existing.append(row)
+    if existing and existing[0].status == "finished" and not (numbers or fork):
+        remedy = f"choose another `--name`, or continue it: `turnwise runs fork {config.name} --name NEW`"
+        raise NameFinished(f"run `{config.name}` is finished: {remedy}")
     next_name = _numbered(config.name, len(existing) + 1)
     unfinished = [one for one in existing if one.status != "finished"]
     same = [one for one in unfinished if one.config_hash == config.digest() and (not fork or one.parent_id)]

@@ -56,6 +56,7 @@ def train(
     *,
     store_url: str,
     fork: bool | Origin = False,
+    numbers: bool = True,
     report: Callable[[Event], None] = lambda event: None,
     callbacks: Sequence[Callback] = (),
 ) -> RunResult:
@@ -66,6 +67,7 @@ def train(
 
     Args:
         fork: begin a new run from the newest checkpoint of the run of that name, or from the given one.
+        numbers: whether a new run begins, with a number after the name, if the run of that name is finished.
         report: receives the events of the run, for a user interface.
         callbacks: receive the updates, the evaluations and the end of the run, and may stop it.
 
@@ -75,7 +77,7 @@ def train(
     started = monotonic()
     database = _existing_store(store_url)
     try:
-        identity = _identify(config, database, fork)
+        identity = _identify(config, database, fork, numbers)
     except Refused as refused:
         raise Refused([*refused.refusals, *check(Subject(config, Command.TRAIN, database))]) from None
     refuse(check(Subject(config, identity.command, database, note=lambda text: report(Note(text)))))
@@ -109,7 +111,7 @@ def _existing_store(url: str) -> Database | None:
     return None if file is not None and not file.exists() else open_database(url, create=True)
 
 
-def _identify(config: RunConfig, database: Database | None, fork: bool | Origin) -> RunIdentity:
+def _identify(config: RunConfig, database: Database | None, fork: bool | Origin, numbers: bool = True) -> RunIdentity:
     if database is None:
         return resolve_run(config, lambda name: None, bool(fork))
     with database.read() as conn:
@@ -117,11 +119,15 @@ def _identify(config: RunConfig, database: Database | None, fork: bool | Origin)
         if isinstance(fork, Origin):
             identity = resolve_fork(config, find_run, fork)
         else:
-            identity = resolve_run(config, find_run, fork, lambda name: is_empty(conn, no_of(run_table, name)))
+            identity = resolve_run(config, find_run, fork, partial(_is_empty, conn), numbers)
         begins = not (identity.resumes and queries.checkpoints(conn, identity.name))
         if begins and identity.parent is not None and identity.parent_version is not None:
             refuse_gone(conn, queries.versions(conn, identity.parent)[identity.parent_version])
         return identity
+
+
+def _is_empty(conn: Connection, name: str) -> bool:
+    return is_empty(conn, no_of(run_table, name))
 
 
 def _beginning(config: RunConfig, identity: RunIdentity) -> str:

@@ -10,7 +10,7 @@ from turnwise.store.errors import NotFound
 from turnwise.tests.store.making import call, create_run, sqlite_store
 from turnwise.trainer.config.loading import parse_config
 from turnwise.trainer.preflight.refusal import Command, Refused
-from turnwise.trainer.run.identity import Origin, RunIdentity, resolve_fork, resolve_run
+from turnwise.trainer.run.identity import NameFinished, Origin, RunIdentity, resolve_fork, resolve_run
 from turnwise.trainer.run.run import _identify
 
 CONFIG = parse_config({"name": "r", "environments": [{"id": "e"}]})
@@ -58,6 +58,13 @@ def test_a_refusal_names_the_keys_that_differ() -> None:
 def test_the_name_of_a_finished_run_begins_a_numbered_run() -> None:
     assert resolve_run(OTHER, rows(r="finished"), False) == RunIdentity("r-2", resumes=False)
     assert resolve_run(CONFIG, rows(r="finished", r_2="stopped"), False) == RunIdentity("r-2", resumes=True)
+
+
+def test_a_finished_run_that_is_named_by_hand_is_refused() -> None:
+    with pytest.raises(NameFinished, match=r"^run `r` is finished: choose another `--name`, .* runs fork r --name"):
+        resolve_run(OTHER, rows(r="finished", r_2="stopped"), False, numbers=False)
+    assert resolve_run(OTHER, rows(r="finished"), True, numbers=False) == RunIdentity("r-2", False, parent="r")
+    assert resolve_run(CONFIG, rows(r="stopped"), False, numbers=False) == RunIdentity("r", resumes=True)
 
 
 def test_a_fork_is_a_new_run_with_a_parent() -> None:
