@@ -27,6 +27,7 @@ SCHEMA = {
 MAX_EPISODE_CHARS = 20_000
 """Characters that the judge reads of the first message of an episode, and of all others together."""
 MAX_ANSWER_TOKENS = 64
+UNFIT = "it has given no score yet: try its model and server by hand"
 
 
 class NoVerdict(TurnwiseError):
@@ -87,7 +88,8 @@ class Judge:
             rubric = {helpful: 1.0}
 
     A judge that does not answer ends the episode as ``env_error``. One that answers without a score is asked again
-    once; then the score is ``unscored``, and the reason is logged.
+    once; then the score is ``unscored``, and the reason is logged. Until a judge has given a first score in this
+    process, that is ``env_error`` too: its model or server may be unfit.
     """
 
     def __init__(
@@ -121,12 +123,14 @@ class Judge:
         self._server = (url, f"`url` of the judge `{name}`", timeout_s, api_key_env, max_requests)
         self._open: WeakKeyDictionary[asyncio.AbstractEventLoop, tuple[JudgeServer, int]] = WeakKeyDictionary()
         """The client of a loop, and the number of calls that use it."""
+        self._has_scored = False
 
     async def __call__(self, conversation: Sequence[Mapping[str, Any]], row: Mapping[str, Any]) -> float:
         """Return the score of an episode, from 0 to 1.
 
         Raises:
-            TurnwiseError: the server cannot be used, failed or did not answer in time, or the row lacks a column.
+            TurnwiseError: the server cannot be used, failed, did not answer in time or never gave a score, or the row
+                lacks a column.
         """
         if missing := [column for column in self._columns if column not in row]:
             raise TurnwiseError(f"the row has no column `{missing[0]}`, which is one of `columns` of the judge")
@@ -134,9 +138,13 @@ class Judge:
         async with self._client() as server:
             for _ in range(2):
                 try:
-                    return await server.score(self._model, self._criteria, episode)
+                    score = await server.score(self._model, self._criteria, episode)
+                    self._has_scored = True
+                    return score
                 except NoVerdict as error:
                     reason = str(error)
+        if not self._has_scored:
+            raise NoVerdict(f"{reason}; {UNFIT}")
         LOG.warning("the judge `%s` gave no score, which counts as %g: %s", self.__name__, self._unscored, reason)
         return self._unscored
 

@@ -16,8 +16,8 @@ def right(action: str, answer: str) -> bool:
     return answer in action
 
 
-def answered(url: str, **options: Any) -> tuple[float, dict[str, Any]]:
-    """Return the reward and the reward parts of an episode that a judge at ``url`` scores."""
+def answered(url: str, episodes: int = 1, **options: Any) -> tuple[float, dict[str, Any]]:
+    """Return the reward and the reward parts of the last of ``episodes`` that a judge at ``url`` scores."""
 
     class Judged(DatasetEnv):
         rubric = {right: 1.0, Judge("polite", "Is it polite?", url=url, model="judge", **options): 0.5}  # noqa: RUF012
@@ -26,8 +26,9 @@ def answered(url: str, **options: Any) -> tuple[float, dict[str, Any]]:
             return ROWS
 
     env = Judged()
-    env.reset(seed=0)
-    _, reward, _, _, info = env.step("Lima, please.")
+    for _ in range(episodes):
+        env.reset(seed=0)
+        _, reward, _, _, info = env.step("Lima, please.")
     return reward, info["reward_parts"]
 
 
@@ -81,13 +82,20 @@ def test_an_answer_without_a_score_is_an_outcome(
 
     def respond(number: int, _: dict[str, Any]) -> Response:
         asked.append(number)
+        if not number:
+            return 200, {}, json.dumps({"choices": [{"message": {"content": '{"score": 1}'}}]}).encode()
         return status, {}, json.dumps(body).encode()
 
     with scripted(respond) as url:
-        _, parts = answered(url, unscored=unscored)
-    assert (parts["polite"], asked) == (unscored / 2, [0, 1])
+        _, parts = answered(url, episodes=2, unscored=unscored)
+    assert (parts["polite"], asked) == (unscored / 2, [0, 1, 2])
     assert f"the judge `polite` gave no score, which counts as {unscored:g}: " in caplog.text
     assert reason in caplog.text
+
+
+def test_a_judge_that_never_gave_a_score_is_a_failure_of_the_environment() -> None:
+    with serving(Counter("very polite")) as url, pytest.raises(EnvironmentFailed, match="it has given no score yet"):
+        answered(url)
 
 
 def test_a_judge_that_answers_without_a_score_is_asked_again() -> None:

@@ -86,6 +86,7 @@ class LLMJudge(RewardShaper):
     _client: JudgeClient | None = PrivateAttr(None)
     _calls: int = PrivateAttr(0)
     """Calls in progress; the last one closes the client."""
+    _has_scored: bool = PrivateAttr(False)
 
     def __call__(self, group: Group, rewards: PerTurn) -> list[Shaped]:
         """Return the rewards with the scores added. Thread-safe: all calls share ``max_concurrent_requests``."""
@@ -125,9 +126,14 @@ class LLMJudge(RewardShaper):
                 if attempt:
                     await asyncio.sleep(RETRY_PAUSE_S * 2 ** (attempt - 1))
                 try:
-                    return {"score": await server.score(self.model, self.rubric, episode)}
+                    score = await server.score(self.model, self.rubric, episode)
+                    self._has_scored = True
+                    return {"score": score}
                 except judge.NoVerdict as error:
-                    found = {"score": self.unscored, "unscored": str(error)}
+                    if self._has_scored:
+                        found = {"score": self.unscored, "unscored": str(error)}
+                    else:
+                        found = {"error": f"{error}; {judge.UNFIT}"}
                 except (AnswerLate, EngineFailed) as error:
                     found = {"error": str(error)}
             return found

@@ -120,13 +120,24 @@ def test_an_unreachable_judge_removes_the_member_and_changes_no_reward() -> None
 @pytest.mark.parametrize(("unscored", "total"), [(0.0, 0.5), (1.0, 2.5)])
 def test_an_answer_without_a_score_keeps_the_member(unscored: float, total: float) -> None:
     """The agent's text may cause it: were the member removed, an agent could remove the episodes that it loses."""
-    counter = Counter(lambda number: "I will not judge this" if number % 2 else '{"score": 2}')
+    texts = ['{"score": 1}', '{"score": 2}', "I will not judge this"]
+    counter = Counter(lambda number: texts[number])
     with serving(counter) as url:
         judge = LLMJudge(url=url, model="judge", rubric="x", weight=2.0, max_retries=1, unscored=unscored)
         of = group(0.5)
+        judge(of, rewards(of))
         (answer,) = judge(of, rewards(of))
-    assert (answer.rewards, answer.verdict["score"], counter.arrived) == ([total], unscored, 2)
+    assert (answer.rewards, answer.verdict["score"], counter.arrived) == ([total], unscored, 3)
     assert "I will not judge this" in answer.verdict["unscored"]
+
+
+def test_a_judge_that_never_gave_a_score_removes_the_member() -> None:
+    with serving(Counter("I will not judge this")) as url:
+        judge = LLMJudge(url=url, model="judge", rubric="x", max_retries=0)
+        of = group(0.5)
+        (answer,) = judge(of, rewards(of))
+    assert answer.rewards is None
+    assert "it has given no score yet" in answer.verdict["error"]
 
 
 def test_concurrent_requests_are_bounded_over_all_groups() -> None:
