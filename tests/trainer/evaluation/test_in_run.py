@@ -11,9 +11,9 @@ import pytest
 from turnwise.errors import TurnwiseError
 from turnwise.records import Outcome, Status, Task
 from turnwise.trainer.config.loading import parse_config
-from turnwise.trainer.evaluation import in_run
+from turnwise.trainer.evaluation import heldout, in_run
 from turnwise.trainer.evaluation.in_run import Evaluator, last_failure
-from turnwise.trainer.telemetry.events import EvalResult
+from turnwise.trainer.telemetry.events import EvalResult, Event, Note
 from turnwise.trainer.telemetry.metrics import Metrics
 
 
@@ -45,6 +45,7 @@ class Played(Evaluator):
     """Has 20 held-out tasks, of which two cannot be played."""
 
     worked: ClassVar[Sequence[str]] = ()
+    reported: ClassVar[list[Event]] = []
 
     async def _tasks(self, count: int) -> list[Task]:
         return [Task(str(seed), "turnwise/TextSite-v0", "0", seed, "test", {}) for seed in range(20)]
@@ -63,7 +64,7 @@ def played(kind: type[Played], folder: Path, settings: dict[str, Any]) -> Played
     config = parse_config({"name": "r", "environments": [{"id": "turnwise/TextSite-v0"}], **settings})
     metrics = Metrics(folder)
     store = SimpleNamespace(run="r", add_metrics=add_metrics)
-    context = SimpleNamespace(config=config, store=store, metrics=metrics, report=lambda event: None)
+    context = SimpleNamespace(config=config, store=store, metrics=metrics, report=kind.reported.append)
     one = kind(context, SimpleNamespace(engines=SimpleNamespace(version=0)))  # type: ignore[arg-type]
     one._worked = set(kind.worked)
     try:
@@ -101,6 +102,28 @@ def test_only_the_samples_that_failed_are_played_again(tmp_path: Path, monkeypat
     assert Failing.rounds == [[(seed, 3) for seed in range(20)], [(seed, 1) for seed in range(10)]]
     assert (result.tasks, result.episodes, result.failed) == (20, 60, 0)
     assert (result.samples, result.temperature) == (3, 1.0)
+
+
+class Working(Played):
+    """Plays every task."""
+
+    reported: ClassVar[list[Event]] = []
+
+    async def _play(self, name: str, tasks: Sequence[tuple[Task, int]]) -> list[tuple[Task, Outcome]]:
+        return [(task, outcome(Status.COMPLETED, "")) for task, samples in tasks for _ in range(samples)]
+
+
+def test_samples_of_greedy_evaluations_are_noted(tmp_path: Path) -> None:
+    played(Working, tmp_path, {"evaluation": {"samples": 2, "temperature": 0}})
+    assert Note(heldout.GREEDY_SAMPLES) in Working.reported
+    Working.reported.clear()
+    played(Working, tmp_path, {"evaluation": {"temperature": 0}})
+    assert Note(heldout.GREEDY_SAMPLES) not in Working.reported
+
+
+def test_a_task_has_at_most_1024_samples() -> None:
+    with pytest.raises(TurnwiseError, match=r"evaluation\.samples.*1024"):
+        evaluator({"evaluation": {"samples": 1025}})
 
 
 def test_by_default_evaluations_come_with_checkpoints_and_take_a_twentieth_of_the_training() -> None:
