@@ -201,7 +201,7 @@ def _rates(database: "Database", run: "RunRow") -> "tuple[Rate | None, Mapping[s
     with database.read() as conn:
         if run.kind == "train":
             return stored_rate(run, {}, queries.run_summaries(conn, [run])[run.id].held_out)
-        return stored_rate(run, queries.task_results(conn, run), None)
+        return stored_rate(run, queries.task_results(conn, run, None), None)
 
 
 def _status(one: "DrivenRun") -> str:

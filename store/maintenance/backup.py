@@ -62,7 +62,7 @@ def back_up(path: Path, revision: str, progress: Progress) -> Path:
 
 
 def _free_name(path: Path, revision: str) -> Path:
-    """Return a name that no file has: ``turnwise.db.0002.backup``, then ``turnwise.db.0002.backup-2`` and so on."""
+    """Return a name that no file has: ``turnwise.db.0003.backup``, then ``turnwise.db.0003.backup-2`` and so on."""
     first = path.with_name(f"{path.name}.{revision}.backup")
     number, name = 1, first
     while name.exists():

@@ -32,6 +32,8 @@ class HeldOut:
     by_environment: Mapping[str, Rate]
     """By environment of the mixture."""
     reward: float
+    groups: str
+    """The ids of its groups begin with this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,11 +100,13 @@ class TaskResult:
         return self.successes / self.counted
 
 
-def task_results(conn: Connection, run: RunRow) -> dict[str, TaskResult]:
-    """Return the results of evaluation per task: by the newest evaluated version of a training run, or else all.
+def task_results(conn: Connection, run: RunRow, held_out: HeldOut | None) -> dict[str, TaskResult]:
+    """Return the results per task of an evaluation of a training run (``held_out``), or of all of another run.
 
     A task without a counted episode is included.
     """
+    if run.kind == TRAIN and held_out is None:
+        return {}
     evaluated = surviving(trajectory, run.id) & (trajectory.c.purpose == Purpose.EVAL.value)
     which = (
         select(
@@ -117,10 +121,8 @@ def task_results(conn: Connection, run: RunRow) -> dict[str, TaskResult]:
         .group_by(task.c.no)
         .order_by(task.c.id)
     )
-    if run.kind == TRAIN:
-        version = trajectory.c.max_version
-        newest = select(version).where(evaluated, version.is_not(None)).order_by(version.desc()).limit(1)
-        which = which.where(version == newest.scalar_subquery())
+    if held_out is not None:
+        which = which.where(rollout_group.c.id.startswith(held_out.groups, autoescape=True))
     return {
         row.id: TaskResult(row.env_id, row.options, row.split, row.counted, row.successes)
         for row in conn.execute(which)
@@ -211,6 +213,5 @@ def _total(rows: Sequence[Any]) -> tuple[list[str], float | None, float | None]:
 def _held_out(kind: str, update: int, data: Mapping[str, Any]) -> HeldOut:
     of_result = {field.name: data[field.name] for field in fields(Rate) if field.name in data}
     by_environment = {name: Rate.of_json(rate) for name, rate in data.get("by_environment", {}).items()}
-    return HeldOut(
-        kind.removeprefix(EVALUATION), update, Rate.of_json(of_result), by_environment, data.get("reward") or 0.0
-    )
+    name, reward = kind.removeprefix(EVALUATION), data.get("reward") or 0.0
+    return HeldOut(name, update, Rate.of_json(of_result), by_environment, reward, data["groups"])

@@ -87,6 +87,11 @@ def held_out(
     return tasks
 
 
+def group_prefix(run: str, name: str) -> str:
+    """Return how the ids of the groups of an evaluation begin."""
+    return f"{run}:eval-{name}-"
+
+
 async def play_tasks(
     store: RunStore,
     name: str,
@@ -108,7 +113,8 @@ async def play_tasks(
 
     async def one(number: int, task: Task, samples: int) -> list[tuple[Task, Outcome]]:
         async with places:
-            group = Group(f"{store.run}:eval-{name}-{number}", store.run, task, horizon, samples, Purpose.EVAL)
+            of_task = f"{group_prefix(store.run, name)}{number}"
+            group = Group(of_task, store.run, task, horizon, samples, Purpose.EVAL)
             opened.add(group.id)
             await store.open_group(group)
             outcomes = await play(group)

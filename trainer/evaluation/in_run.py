@@ -20,7 +20,7 @@ from ..failpoints import failpoint
 from ..rollout.group_player import play_group
 from ..telemetry.events import EvalResult, Note
 from ..telemetry.metrics import finite
-from .heldout import GREEDY_SAMPLES, held_out, play_tasks, summarize
+from .heldout import GREEDY_SAMPLES, group_prefix, held_out, play_tasks, summarize
 
 MAX_FAILED_SHARE = 0.05
 """Share of the episodes that may fail; beyond it a rate over the others is meaningless."""
@@ -70,8 +70,9 @@ class Evaluator:
         began, version = monotonic(), self._cluster.engines.version
         tasks = await self._tasks(settings.tasks)
         requested = len(tasks) * settings.samples
-        played = await self._play(name, [(task, settings.samples) for task in tasks])
-        for pause in RETRY_PAUSES_S:
+        named = f"{name.replace(' ', '-')}-v{version}-{uuid4().hex[:6]}"
+        played = await self._play(named, [(task, settings.samples) for task in tasks])
+        for attempt, pause in enumerate(RETRY_PAUSES_S, 2):
             ended = [(task, one) for task, one in played if is_counted(one.status)]
             known = Counter(task.id for task, _ in ended)
             missing = [(task, settings.samples - known[task.id]) for task in tasks if env_key(task) in self._worked]
@@ -83,14 +84,15 @@ class Evaluator:
                 Note(f"evaluation {name!r}: {failed} of {requested} episodes failed; again in {pause:g} s")
             )
             await asyncio.sleep(pause)
-            played = ended + await self._play(name, again)
+            played = ended + await self._play(f"{named}-{attempt}", again)
         self._worked.update(env_key(task) for task, one in played if one.status in SCORED_STATUSES)
         result = summarize(name, self._store.run, self._config.environments, played, requested, monotonic() - began)
         result = replace(
             result, version=version, samples=settings.samples, temperature=self._config.evaluation_temperature
         )
         self.results[name] = result
-        await self._store.add_metrics(f"{EVALUATION}{name}", update, finite(result.json()))
+        groups = {"groups": group_prefix(self._store.run, named)}
+        await self._store.add_metrics(f"{EVALUATION}{name}", update, finite(result.json()) | groups)
         self._context.metrics.write("evaluation", update, result.json())
         self._context.report(result)
         if result.failed > MAX_FAILED_SHARE * requested:
@@ -134,7 +136,7 @@ class Evaluator:
         timeout_s = self._config.rollout.group_timeout_s
         return await play_tasks(
             store,
-            f"{name.replace(' ', '-')}-v{cluster.engines.version}-{uuid4().hex[:6]}",
+            name,
             tasks,
             self._config.horizon.longest(),
             lambda group: play_group(cluster.workers, store, group, timeout_s),

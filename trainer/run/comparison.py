@@ -70,7 +70,7 @@ def compare(database: Database, names: Sequence[str]) -> Comparison:
     with database.read() as conn:
         rows = [queries.find_run(conn, name) for name in names]
         summaries = queries.run_summaries(conn, rows)
-        tasks = {row.id: queries.task_results(conn, row) for row in rows}
+        tasks = {row.id: queries.task_results(conn, row, summaries[row.id].held_out) for row in rows}
         tokens = {row.id: queries.trained_tokens(conn, row.id) for row in rows}
     status = {row.id: queries.driven_run(database, row.id).status for row in rows}
     now, found = datetime.now(UTC), []

@@ -20,12 +20,14 @@ SUCCESSES = {"r": (0, 0, 1, 1), "s": (1, 0, 1, 1, 1), "e": (1, 1, 0)}
 """By run, whether each held-out task was solved; the tasks of all runs are the first ones of one list."""
 
 
-def evaluate(database: Database, run: str, version: int, solved: tuple[int, ...], first: int = 0) -> None:
+def evaluate(
+    database: Database, run: str, version: int, solved: tuple[int, ...], first: int = 0, *, name: str = "after"
+) -> None:
     for number, success in enumerate(solved, first):
-        name = f"{run}:eval-{version}-{number}"
-        call(database, "open_group", group=Group(name, run, task(number), HORIZON, 1, Purpose.EVAL))
-        play(database, f"{name}-0", name, turns=1, version=version, run=run, success=bool(success))
-        call(database, "close_group", group=name, state=GroupState.FILTERED)
+        group = f"{run}:eval-{name}-{number}"
+        call(database, "open_group", group=Group(group, run, task(number), HORIZON, 1, Purpose.EVAL))
+        play(database, f"{group}-0", group, turns=1, version=version, run=run, success=bool(success))
+        call(database, "close_group", group=group, state=GroupState.FILTERED)
 
 
 @pytest.fixture
@@ -37,14 +39,19 @@ def url(tmp_path: Path) -> str:
     for run, rate, updates in (("r", 0.1, 1), ("s", 0.2, 2)):
         create_run(database, run, config={"name": run, "learner": {"rate": rate, "seed": 1}})
         call(database, "add_version", run=run, update=0, parent=None)
-        evaluate(database, run, 0, (0, 0, 0, 0))
+        evaluate(database, run, 0, (0, 0, 0, 0), name="untrained")
         for number in range(updates):
             play_group(database, f"{run}{number}", run=run)
             metrics = {"success": 0.25, "reward": 0.5 + number, "reward_part/found": 0.75}
             train(database, [f"{run}{number}"], number + 1, number, run, metrics=metrics)
         solved = SUCCESSES[run]
+        evaluate(database, run, updates, (1, 1, 1, 1), name=f"update-{updates}")
         evaluate(database, run, updates, solved)
-        result = asdict(Rate.of((success, 1) for success in solved)) | ({"pass_at": {"2": 0.9}} if run == "s" else {})
+        result = (
+            {"groups": f"{run}:eval-after-"}
+            | asdict(Rate.of((success, 1) for success in solved))
+            | ({"pass_at": {"2": 0.9}} if run == "s" else {})
+        )
         call(database, "add_metrics", run=run, update=updates, kind="evaluation after", metrics=result)
         call(database, "finish_run", run=run, status="finished")
     create_run(database, "e", kind="eval", config={"policy": "random"})
@@ -75,7 +82,7 @@ def test_the_numbers_of_a_comparison_are_those_of_the_store(turnwise: Turnwise, 
     assert found["settings"] == {"learner.rate": {"r": 0.1, "s": 0.2}}
 
 
-def test_the_difference_is_over_the_common_tasks(turnwise: Turnwise, url: str) -> None:
+def test_the_difference_is_over_the_common_tasks_of_the_shown_evaluations(turnwise: Turnwise, url: str) -> None:
     first, second, third = compared(turnwise, url, "r", "s", "e")["runs"]
     assert first["difference"] is None
     half = 1.959964 * stdev((1, 0, 0, 0)) / sqrt(4)

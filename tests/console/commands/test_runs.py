@@ -37,7 +37,7 @@ def test_runs_list_has_the_numbers_of_the_store(
     train(database, ["g"], 1, 0, metrics={"success": 0.25, "reward": -0.125})
     rate = {"tasks": 8, "episodes": 16, "success": 0.5, "low": 0.2, "high": 0.8, "pass_at": {"2": 0.75}, "pass_all": {}}
     rate["pass_tasks"] = {"2": 8}
-    metrics = rate | {"reward": 0.5}
+    metrics = rate | {"reward": 0.5, "groups": "r:eval-update-1-"}
     call(database, "add_metrics", run="r", update=1, kind="evaluation update 1", metrics=metrics)
     call(database, "finish_run", run="r", status="finished")
     database.close()
@@ -54,6 +54,7 @@ def test_runs_list_has_the_numbers_of_the_store(
         "rate": rate,
         "by_environment": {},
         "reward": 0.5,
+        "groups": "r:eval-update-1-",
     }
     monkeypatch.delattr(queries, "task_results")  # the numbers of a training run are in its metrics
     page = turnwise("runs", "show", "r", "--store", url).out

@@ -240,7 +240,11 @@ def reads(database: Database) -> dict[str, Callable[[Connection], object]]:
         "list_driven_runs": lambda _: queries.list_driven_runs(database, limit=3),
         "evaluations": lambda conn: queries.evaluations(conn, [run]),
         "run_summaries": lambda conn: queries.run_summaries(conn, queries.list_runs(conn)),
-        "task_results": lambda conn: [queries.task_results(conn, one) for one in queries.list_runs(conn)],
+        "task_results": lambda conn: [
+            queries.task_results(conn, one, found.held_out)
+            for one in queries.list_runs(conn)
+            for found in queries.run_summaries(conn, [one]).values()
+        ],
         "trained_tokens": lambda conn: queries.trained_tokens(conn, run),
         "run_details": lambda _: queries.run_details(database, run),
         "run_totals": lambda conn: queries.run_totals(conn, run),

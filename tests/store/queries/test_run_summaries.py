@@ -15,7 +15,16 @@ ENVIRONMENTS = {"environments": [{"id": "a/A-v0"}, {"id": "b/B-v0"}, {"id": "a/A
 
 
 def evaluated(success: float | None, **others: Any) -> dict[str, Any]:
-    return {"success": success, "low": 0.1, "high": 0.9, "tasks": 10, "episodes": 10, "reward": 0.25, **others}
+    return {
+        "success": success,
+        "low": 0.1,
+        "high": 0.9,
+        "tasks": 10,
+        "episodes": 10,
+        "reward": 0.25,
+        "groups": "",
+        **others,
+    }
 
 
 def test_a_training_run_has_the_numbers_of_its_newest_surviving_update(database: Database) -> None:
@@ -27,11 +36,12 @@ def test_a_training_run_has_the_numbers_of_its_newest_surviving_update(database:
         train(database, [f"g{number}"], number + 1, number, metrics=numbers)
     find = {"tasks": 1, "episodes": 1, "success": 1.0, "low": 0.2, "high": 1.0}
     sampled = {"episodes": 20, "pass_at": {"2": 0.75}, "pass_all": {"2": 0.25}, "by_environment": {"find": find}}
+    sampled["groups"] = "r:eval-update-3-"
     call(database, "add_metrics", run="r", update=0, kind="evaluation untrained", metrics=evaluated(0.25))
     call(database, "add_metrics", run="r", update=3, kind="evaluation update 3", metrics=evaluated(0.5, **sampled))
     rate = Rate(10, 20, 0.5, 0.1, 0.9, {"2": 0.75}, {"2": 0.25})
-    before = HeldOut("untrained", 0, Rate(10, 10, 0.25, 0.1, 0.9), {}, 0.25)
-    after = HeldOut("update 3", 3, rate, {"find": Rate(1, 1, 1.0, 0.2, 1.0)}, 0.25)
+    before = HeldOut("untrained", 0, Rate(10, 10, 0.25, 0.1, 0.9), {}, 0.25, "")
+    after = HeldOut("update 3", 3, rate, {"find": Rate(1, 1, 1.0, 0.2, 1.0)}, 0.25, "r:eval-update-3-")
     with database.read() as conn:
         assert run_summaries(conn, list_runs(conn)) == {"r": RunSummary(["a/A-v0", "b/B-v0"], 3, 0.75, 1.5, after)}
         assert evaluations(conn, ["r", "other"]) == {"r": [before, after]}

@@ -46,6 +46,8 @@ class Played(Evaluator):
 
     worked: ClassVar[Sequence[str]] = ()
     reported: ClassVar[list[Event]] = []
+    groups: ClassVar[str]
+    """How the ids of the groups of the stored evaluation begin."""
 
     async def _tasks(self, count: int) -> list[Task]:
         return [Task(str(seed), "turnwise/TextSite-v0", "0", seed, "test", {}) for seed in range(20)]
@@ -58,8 +60,8 @@ class Played(Evaluator):
 def played(kind: type[Played], folder: Path, settings: dict[str, Any]) -> Played:
     """Return an evaluator of a run, after an evaluation."""
 
-    async def add_metrics(*_: Any) -> None:
-        """Store nothing."""
+    async def add_metrics(name: str, update: int, metrics: dict[str, Any]) -> None:
+        kind.groups = metrics["groups"]
 
     config = parse_config({"name": "r", "environments": [{"id": "turnwise/TextSite-v0"}], **settings})
     metrics = Metrics(folder)
@@ -84,9 +86,11 @@ class Failing(Played):
 
     worked: ClassVar[Sequence[str]] = ("turnwise/TextSite-v0",)
     rounds: ClassVar[list[list[tuple[int, int]]]] = []
+    names: ClassVar[list[str]] = []
 
     async def _play(self, name: str, tasks: Sequence[tuple[Task, int]]) -> list[tuple[Task, Outcome]]:
         self.rounds.append([(task.seed, samples) for task, samples in tasks])
+        self.names.append(name)
         first = len(self.rounds) == 1
         ends = [
             (task, Status.ENV_ERROR if first and task.seed < 10 and not member else Status.COMPLETED)
@@ -102,6 +106,8 @@ def test_only_the_samples_that_failed_are_played_again(tmp_path: Path, monkeypat
     assert Failing.rounds == [[(seed, 3) for seed in range(20)], [(seed, 1) for seed in range(10)]]
     assert (result.tasks, result.episodes, result.failed) == (20, 60, 0)
     assert (result.samples, result.temperature) == (3, 1.0)
+    assert len(set(Failing.names)) == 2
+    assert all(f"r:eval-{name}-".startswith(Failing.groups) for name in Failing.names)
 
 
 class Working(Played):
