@@ -16,7 +16,7 @@ from ..terminal.tables import print_table
 
 if TYPE_CHECKING:
     from ...store.database import Database
-    from ...trainer.run.comparison import ComparedRun, PairedDifference
+    from ...trainer.run.comparison import ComparedRun, Comparison, PairedDifference
 
 COLUMNS = (
     *("run", "status", "split", "evaluated", "difference", "pass@k", "updates", "success", "reward", "trained tokens"),
@@ -62,12 +62,22 @@ def compare_runs(
             required=REQUIRED,
         )
         print_rates({one.run: one.by_environment for one in found.runs}, ".2f")
-        console().print()
-        alike = [one.run for one in found.runs if one.kind == found.runs[0].kind]
-        settings = [(key, *(values.get(name, "-") for name in alike)) for key, values in found.settings.items()]
-        print_table(("setting", *alike), settings, empty="the settings of the runs do not differ")
+        _print_settings(found)
     if plot is not None:
         console(stderr=True).print(f"curves written to {sanitize(str(plot))}", soft_wrap=True)
+
+
+def _print_settings(found: "Comparison") -> None:
+    """Print the settings in which the runs that have the kind of the first one differ."""
+    first, *others = found.runs
+    alike = [one.run for one in found.runs if one.kind == first.kind]
+    empty = "the settings of the runs do not differ"
+    if len(alike) == 1:
+        empty = f"no settings are compared: only {first.run} is a run of kind `{first.kind}`"
+    if others:
+        console().print()
+        settings = [(key, *(values.get(name, "-") for name in alike)) for key, values in found.settings.items()]
+        print_table(("setting", *alike), settings, empty=empty)
 
 
 def _row(one: "ComparedRun", *, is_first: bool) -> tuple[object, ...]:

@@ -107,6 +107,12 @@ def test_evaluations_without_a_common_task_say_so_and_differ_in_their_split(turn
     assert rows[4:] == [["setting", "e", "o"], ["split", "-", "train"]]
 
 
+def test_runs_of_different_kinds_have_no_settings_to_compare(turnwise: Turnwise, url: str) -> None:
+    *_, last = turnwise("runs", "compare", "r", "e", "--store", url).out.splitlines()
+    assert last == "no settings are compared: only r is a run of kind `train`"
+    assert len(turnwise("runs", "compare", "r", "--store", url).out.splitlines()) == 2
+
+
 def test_one_picture_has_the_curves_of_all_runs(turnwise: Turnwise, url: str, tmp_path: Path) -> None:
     for runs, texts in (
         (("r", "s"), ("r", "s", "s, held out", "s, pass@2")),
