@@ -12,7 +12,7 @@ from ...records import GroupState
 from ...store.project import DEFAULT_STORE
 from ..options import MAX_COUNT, After, Json, Limit, LogLevel, Overrides, Run, Store, complete_run, open_store
 from ..terminal.output import ago, echo, empty_message, format_value, jsonable, print_fields, print_json
-from ..terminal.rates import print_rates, rate_fields
+from ..terminal.rates import interval, print_rates, rate_fields
 from ..terminal.sanitize import one_line
 from ..terminal.tables import print_table
 
@@ -282,7 +282,8 @@ def _best(found: "RunDetails") -> str:
     """Return the checkpoint with the highest held-out success; empty if none was evaluated."""
     if (best := found.best) is None:
         return ""
-    return f"version {best.version}, update {best.update}, held-out success {best.success:.2f}: {best.path}"
+    success = interval(best.success, best.low, best.high)
+    return f"version {best.version}, update {best.update}, held-out success {success}: {best.path}"
 
 
 def _change(change: Mapping[str, Any]) -> str:

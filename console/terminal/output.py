@@ -116,11 +116,12 @@ RATES = ("success", "gain", "best_success", "stale_share")
 
 
 def result_fields(result: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a result of ``train`` or ``eval`` for ``print_fields``, with rates in percent and the gain's interval."""
+    """Return a result of ``train`` or ``eval`` for ``print_fields``, with rates and their intervals in percent."""
     fields = {name: _percent(value) if name.startswith(RATES) else value for name, value in result.items()}
-    low, high = (fields.pop(end, None) for end in ("gain_low", "gain_high"))
-    if fields.get("gain") and low and high:
-        fields["gain"] += f" [{low}, {high}] (95% interval)"
+    for name in ("gain", "best_success"):
+        low, high = (fields.pop(f"{name}_{end}", None) for end in ("low", "high"))
+        if fields.get(name) and low and high:
+            fields[name] += f" [{low}, {high}] (95% interval)"
     return fields
 
 

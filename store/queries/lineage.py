@@ -236,6 +236,9 @@ class BestCheckpoint:
     evaluation: str
     """Name of the evaluation."""
     success: float
+    low: float
+    high: float
+    """95 % interval of ``success``."""
     update: int
     version: int
     path: str
@@ -257,6 +260,8 @@ def best_checkpoint(conn: Connection, run: str) -> BestCheckpoint | None:
         BestCheckpoint(
             evaluation=kind.removeprefix(EVALUATION),
             success=data["success"],
+            low=data["low"],
+            high=data["high"],
             update=saved[data["version"]].update,
             version=data["version"],
             path=saved[data["version"]].checkpoint,

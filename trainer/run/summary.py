@@ -42,6 +42,9 @@ class RunResult:
     success_after_by_environment: Mapping[str, float | None]
     best_success: float | None
     """Highest success on held-out tasks of a checkpoint."""
+    best_success_low: float | None
+    best_success_high: float | None
+    """95 % interval of ``best_success``."""
     best_update: int | None
     best_checkpoint: str
     """Folder of that checkpoint, which is kept; empty if none was evaluated."""
@@ -86,6 +89,8 @@ def summarize(
         max_staleness=None if is_offline else totals.max_staleness,
         success_after_by_environment=_by_environment(after),
         best_success=round(best.success, 4) if best else None,
+        best_success_low=round(best.low, 4) if best else None,
+        best_success_high=round(best.high, 4) if best else None,
         best_update=best.update if best else None,
         best_checkpoint=best.path if best else "",
         stale_share=None if is_offline else round(1 - tokens_by_staleness[0] / tokens, 4) if tokens else 0.0,

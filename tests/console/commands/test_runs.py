@@ -131,9 +131,13 @@ def test_runs_show_before_the_first_update_and_at_a_checkpoint(turnwise: Turnwis
     with database.transaction() as tx:
         operations.add_version(tx, run="new", update=0, parent=0)
         operations.set_checkpoint(tx, run="new", version=1, path="new/checkpoints/1")
+        rate = {"tasks": 100, "episodes": 100, "success": 0.35, "low": 0.2637, "high": 0.4475}
+        metrics = rate | {"version": 1, "groups": "new:eval-after-"}
+        operations.add_metrics(tx, run="new", update=0, kind="evaluation after", metrics=metrics)
     database.close()
     shown = turnwise("runs", "show", "new", "--store", store).out
-    assert "updates       0" in shown
+    assert "update 0, held-out success 35.0% [26.4%, 44.8%]: new/checkpoints/1" in shown
+    assert "updates          0" in shown
     assert "version 1: new/checkpoints/1" in shown
 
 

@@ -65,13 +65,14 @@ def test_ages_are_short(seconds: int, shown: str) -> None:
     assert ago(now - timedelta(seconds=seconds), now) == shown
 
 
-def test_a_result_has_its_shares_in_per_cent_and_the_gain_with_its_interval() -> None:
+def test_a_result_has_its_shares_in_per_cent_and_the_gain_and_the_best_with_their_intervals() -> None:
     gained = {"gain": 0.25, "gain_low": 0.1512, "gain_high": 0.3433}
     trained = {
         "success_untrained": None,
         "success_after": 0.5,
         "success_after_by_environment": {"find": 1.0},
         **gained,
+        **{"best_success": 0.35, "best_success_low": 0.2637, "best_success_high": 0.4475},
         "stale_share": 0.9592,
     }
     assert result_fields(trained) == {
@@ -79,6 +80,7 @@ def test_a_result_has_its_shares_in_per_cent_and_the_gain_with_its_interval() ->
         "success_after": "50.0%",
         "success_after_by_environment": {"find": "100.0%"},
         "gain": "25.0% [15.1%, 34.3%] (95% interval)",
+        "best_success": "35.0% [26.4%, 44.8%] (95% interval)",
         "stale_share": "95.9%",
     }
     # No episode was scored.

@@ -67,7 +67,7 @@ def test_the_best_checkpoint_by_held_out_success_is_kept_and_named(tmp_path: Pat
         greedy = {"success": 0.95, "temperature": 0.0}
         for update, success in enumerate((0.1, 0.9, 0.9, None)):
             version = await store.add_version(update, None)
-            row = {"success": success, "temperature": 1.0, "samples": 1, "version": version}
+            row = {"success": success, "low": 0.0, "high": 1.0, "temperature": 1.0, "samples": 1, "version": version}
             await store.add_metrics(f"evaluation update {update}", update, row | (greedy if not update else {}))
             await manager.save(version)
         return sorted(one.name for one in (context.folder / "checkpoints").iterdir()), await store.read(
@@ -78,4 +78,5 @@ def test_the_best_checkpoint_by_held_out_success_is_kept_and_named(tmp_path: Pat
     assert kept == ["1", "3"], "the greedy evaluation of update 0 is not compared with the later ones"
     assert best is not None
     assert (best.evaluation, best.success, best.update, best.version) == ("update 1", 0.9, 1, 1)
+    assert (best.low, best.high) == (0.0, 1.0)
     assert Path(best.path).name == "1"
