@@ -54,7 +54,7 @@ SHIPPED = {
 MINIWOB = "turnwise.envs.web.miniwob"
 """The folder of MiniWoB++, whose list of tasks is imported when the environments are registered."""
 
-LIKENESS_MIN = 0.3
+LIKENESS_MIN = 0.6
 """Likeness of two names, from 0 to 1, from which one is proposed for the other."""
 REGISTER_TIMEOUT_S = 30.0
 """Longest wait for another thread that loads the plugins or imports a module of environments; ends before
@@ -173,7 +173,8 @@ def spec(env_id: str) -> EnvSpec:
     if not module and not name.startswith("turnwise/"):
         hint += f"; for an id of a module that is not installed as a plugin, write `module:{name}`"
     failed = "".join(f"; plugin {point} did not load ({why})" for point, why in broken.items())
-    raise UnknownEnvironment(f"no environment {env_id!r}{hint}; `turnwise envs list` shows all{failed}")
+    where = f"`gymnasium.register` in `{module}` names its ids" if module else "`turnwise envs list` shows all"
+    raise UnknownEnvironment(f"no environment {env_id!r}{hint}; {where}{failed}")
 
 
 def nearest(name: str, module: str = "") -> str:

@@ -121,7 +121,7 @@ def test_an_adapted_environment_without_wrappers_keeps_its_snapshots() -> None:
     assert env.step(action) == first
 
 
-@pytest.mark.parametrize("env_id", ["turnwise/Sight-v0", "TextSite-v0", "turnwise/TextSite-v1", "gym/TextSite-v0"])
+@pytest.mark.parametrize("env_id", ["turnwise/Site-v0", "TextSite-v0", "turnwise/TextSite-v1", "gym/TextSite-v0"])
 def test_an_unknown_id_names_the_nearest(env_id: str) -> None:
     with pytest.raises(UnknownEnvironment, match=r" \(did you mean 'turnwise/TextSite-v0'\?\); .*turnwise envs list"):
         make(env_id)
@@ -140,6 +140,12 @@ def test_the_nearest_id_may_have_another_namespace() -> None:
 def test_an_id_without_its_module_is_answered_with_its_form() -> None:
     with pytest.raises(UnknownEnvironment, match=r"not installed as a plugin, write `module:mine/Guess-v0`"):
         make("mine/Guess-v0")
+
+
+def test_an_unknown_id_of_a_module_is_looked_for_in_the_module() -> None:
+    module = "turnwise.tests.envs.authoring.shares"
+    with pytest.raises(UnknownEnvironment, match=rf"'; `gymnasium.register` in `{module}` names its ids$"):
+        make(f"{module}:Xyz-v0")
 
 
 def test_an_unknown_module_is_named() -> None:

@@ -244,7 +244,7 @@ def test_an_unknown_id_names_the_nearest(turnwise: Turnwise, store: str, argumen
 
 
 def test_an_unknown_environment_names_the_nearest(turnwise: Turnwise) -> None:
-    ended = turnwise("envs", "check", "turnwise/Sit-v0")
+    ended = turnwise("envs", "check", "turnwise/Site-v0")
     assert ended.code == 2
     assert f"did you mean '{ENV}'?" in ended.err
 
@@ -360,6 +360,7 @@ def test_envs_list_folds_the_tasks_of_miniwob_and_names_the_nearest_id(turnwise:
     none = turnwise("envs", "list", "tex-sit")
     assert (none.code, none.out) == (1, "")
     assert none.err == "turnwise: no environment has `tex-sit` in its id; did you mean `turnwise/TextSite-v0`?\n"
+    assert turnwise("envs", "list", "pick").err == "turnwise: no environment has `pick` in its id\n"
     none = turnwise("envs", "list", "minwob", "--json")
     assert (none.code, json.loads(none.out)) == (1, [])
     assert "did you mean `turnwise/MiniWoB-" in none.err
