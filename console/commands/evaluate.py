@@ -145,7 +145,7 @@ def evaluate(
         times = "once" if samples == 1 else f"{samples} times"
         verb = "lists" if len(environments) == 1 else "list"
         _print_error(
-            f"{names} {verb} {listed} tasks of `{split}`: each was played {times}, not the {tasks} of `--tasks`"
+            f"{names} {verb} {listed} task{'s' * (listed != 1)} of `{split}`: each was played {times}, not the {tasks} of `--tasks`"
         )
         tasks = listed
     if not result.tasks:

@@ -56,6 +56,8 @@ def test_an_environment_that_lists_its_tasks_plays_each_once_and_says_how_many(t
     ended = turnwise("eval", *pool, "--json", "--store", store)
     assert json.loads(ended.out)["tasks"] == 3
     assert f"{ENV} lists 3 tasks of `train`: each was played once, not the 5 of `--tasks`" in ended.err
+    one = turnwise("eval", *pool[:4], "--option", "pool_size=1", "--tasks", "2", "--turns", "1", "--store", store)
+    assert f"{ENV} lists 1 task of `train`: each was played once, not the 2 of `--tasks`" in one.err
     run = json.loads(ended.out)["run"]
     with open_database(store).read() as conn:
         assert len({row.task_id for row in queries.list_groups(conn, run=run)}) == 3
