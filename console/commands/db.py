@@ -87,7 +87,10 @@ def gc(
         ),
     ] = None,
     keep_successes: Annotated[
-        bool, typer.Option("--keep-successes/--prune-successes", help="Keep successful trajectories.")
+        bool,
+        typer.Option(
+            "--keep-successes/--prune-successes", help="Keep successful trajectories (default), or prune them."
+        ),
     ] = True,
     max_size: Annotated[
         str | None, typer.Option(metavar="SIZE", help="Prune the oldest trajectories above this size: 500MiB, 1GiB.")

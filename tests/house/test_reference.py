@@ -37,6 +37,14 @@ def test_every_key_and_option_is_explained(name: str) -> None:
     assert re.findall(r"^\* `.*:\s*$", page, re.MULTILINE) == []
 
 
+def test_the_text_of_two_opposite_options_explains_both() -> None:
+    for path, command in REFERENCE.commands(get_command(app)):
+        for option in command.params:
+            for name in (one for one in option.secondary_opts if not one.startswith("--no-")):
+                verbs = [word.strip("-").partition("-")[0] for word in (*option.opts, name)]
+                assert all(verb in option.help.casefold() for verb in verbs), (path, name)
+
+
 def test_an_argument_has_the_same_name_in_the_page_and_in_its_usage() -> None:
     page = (ROOT / "docs" / "commands.md").read_text()
     for path, command in REFERENCE.commands(get_command(app)):
