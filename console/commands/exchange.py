@@ -51,7 +51,9 @@ def export_trajectories(
     source: Annotated[Source | None, typer.Option(help="Only trajectories of this source, such as expert.")] = None,
     policy: OfPolicy = None,
     success: OfSuccess = None,
-    limit: Annotated[int | None, typer.Option("--limit", min=1, help="Maximum number of trajectories.")] = None,
+    limit: Annotated[
+        int | None, typer.Option("--limit", min=1, help="Maximum number of trajectories, oldest first.")
+    ] = None,
     instructions: Annotated[
         bool,
         typer.Option(
@@ -158,7 +160,8 @@ def import_trajectories(
     if as_json:
         print_json(done)
     else:
-        print_fields({"run": done.run, "added": str(done.added), "in the store already": str(done.skipped)})
+        added = f"{done.added} (as demonstrations: without log-probabilities and versions)"
+        print_fields({"run": done.run, "added": added, "in the store already": str(done.skipped)})
 
 
 def _files(path: Path) -> list[Path]:

@@ -120,12 +120,15 @@ def lineage_of_trajectory(
 
 def training_of(group: "GroupRow", uses: "Sequence[TrajectoryUse]", run_status: str) -> str:
     """Return whether a trajectory of ``group`` was trained on, and if not, why."""
+    from ...store.exchange.importing import REASON
     from ...store.operations.group_states import RUN_ENDED
 
     names = [f"update {use.update} of run {use.run}" for use in uses if not use.abandoned]
     if names:
         return ", ".join(names)
     state, reason = GroupState(group.state), f": {group.reason}" if group.reason else ""
+    if group.reason == REASON:
+        return "no: it is imported, as a demonstration, which `behavior_cloning` reads"
     if group.purpose == Purpose.EVAL.value:
         return "no: it is an evaluation, which no update trains on"
     if state is GroupState.CONSUMED:

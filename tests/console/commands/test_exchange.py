@@ -122,6 +122,10 @@ def test_a_document_of_another_program_is_encoded_by_the_given_tokenizer(turnwis
     assert row.run_id.startswith("import-")
     assert [message.source for message in found.messages] == [Source.TEMPLATE, Source.EXPERT]
     assert all(len(message.tokens) for message in found.messages)
+    again = turnwise("trajectories", "import", str(tmp_path / "a.json"), "--env", SITE, *OPTIONS, "--store", url)
+    assert "added                 0 (as demonstrations: without log-probabilities and versions)\n" in again.out
+    shown = turnwise("trajectories", "show", row.id, "--brief", "--store", url).out
+    assert "trained on    no: it is imported, as a demonstration, which `behavior_cloning` reads\n" in shown
 
 
 WRONG = [
