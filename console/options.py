@@ -111,7 +111,8 @@ OfPolicy = Annotated[
     str | None, typer.Option("--policy", help="Only this policy: random, oracle, …; empty: the trained policy.")
 ]
 OfSuccess = Annotated[
-    bool | None, typer.Option("--success/--failure", help="Only those that a success rate counts as this.")
+    bool | None,
+    typer.Option("--success/--failure", help="Only those that a success rate counts as success or as failure."),
 ]
 Overrides = Annotated[
     list[str] | None,

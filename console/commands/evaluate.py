@@ -144,9 +144,8 @@ def evaluate(
         names = ", ".join(one.id for one in environments)
         times = "once" if samples == 1 else f"{samples} times"
         verb = "lists" if len(environments) == 1 else "list"
-        _print_error(
-            f"{names} {verb} {listed} task{'s' * (listed != 1)} of `{split}`: each was played {times}, not the {tasks} of `--tasks`"
-        )
+        count = "1 task" if listed == 1 else f"{listed} tasks"
+        _print_error(f"{names} {verb} {count} of `{split}`: each was played {times}, not the {tasks} of `--tasks`")
         tasks = listed
     if not result.tasks:
         _print_error(
