@@ -95,6 +95,7 @@ def evaluate(
     With several samples per task, pass@k and pass^k are printed too, and the intervals are clustered by task.
     """
     environments, settings, rollout = _chosen(config, env, option)
+    source = "`--tasks`" if tasks else "`evaluation.tasks`" if config and settings.tasks else ""
     tasks = tasks or settings.tasks or DEFAULT_TASKS
     if policy == "human":
         if as_json:
@@ -145,7 +146,8 @@ def evaluate(
         times = "once" if samples == 1 else f"{samples} times"
         verb = "lists" if len(environments) == 1 else "list"
         count = "1 task" if listed == 1 else f"{listed} tasks"
-        _print_error(f"{names} {verb} {count} of `{split}`: each was played {times}, not the {tasks} of `--tasks`")
+        wanted = f"the {tasks} of {source}" if source else f"the default {tasks}"
+        _print_error(f"{names} {verb} {count} of `{split}`: each was played {times}, not {wanted}")
         tasks = listed
     if not result.tasks:
         _print_error(
