@@ -88,13 +88,14 @@ def merge(
     as_json: Json = False,
 ) -> None:
     """Merge a LoRA adapter into the model that it adapts, for `model.path` and tools without LoRA."""
-    from ...trainer.evaluation.stored_policy import RUN_AT, checkpoint_or_name
+    from ...trainer.evaluation.stored_policy import RUN_AT, stored_checkpoint
     from ...trainer.learner.model.loading import merge_adapter
 
     folder = Path(checkpoint)
     if not folder.is_dir() and RUN_AT.fullmatch(checkpoint):
         with open_store(store) as database:
-            folder = Path(checkpoint_or_name(database, checkpoint))
+            version = stored_checkpoint(database, checkpoint)
+            folder = Path(version.checkpoint) if version else folder
     if not folder.is_dir():
         raise InvalidModelOptions(f"there is neither a folder `{checkpoint}` nor a run of this name in the store")
     merge_adapter(folder, path)

@@ -93,7 +93,8 @@ def show(run: Run, store: Store = DEFAULT_STORE, as_json: Json = False) -> None:
     listed = _listed(found.driven) | {"status": _status(found.driven), "driver": None}
     fields = {name: value for name, value in listed.items() if value not in (None, "", False)}
     is_eval = found.driven.run.kind == "eval"
-    fields |= {"trajectories": _counts(found.statuses)} if is_eval else _training_fields(found)
+    played = {"policy": found.driven.run.config.get("policy"), "trajectories": _counts(found.statuses)}
+    fields |= played if is_eval else _training_fields(found)
     fields |= {} if rate is None else rate_fields(rate, "success" if is_eval else "held out")
     print_fields({**fields, "reward sets": ", ".join(reward_set.name for reward_set in found.reward_sets)})
     print_rates({run: by_environment})

@@ -17,15 +17,24 @@ CUTOFF = 0.5
 def not_found(conn: Connection, table: Any, noun: str, wanted: str) -> NotFound:
     """Return the error for the unknown id ``wanted`` of a ``noun``, with the nearest id and the command that lists ids.
 
-    Reads at most twice ``CANDIDATES`` ids, however many ``table`` holds. ``table`` has the columns id and created_at.
+    ``table`` is as for ``nearest``.
     """
     if not wanted:
         return NotFound(f"the id of the {noun} is empty; `turnwise {plural(noun)} list` lists all ids")
+    near = nearest(conn, table, wanted)
+    hint = f" (did you mean {near!r}?)" if near else ""
+    return NotFound(f"no {noun} {wanted} in the store{hint}; `turnwise {plural(noun)} list` lists all ids")
+
+
+def nearest(conn: Connection, table: Any, wanted: str) -> str:
+    """Return the id that is most like ``wanted``; empty if none is like it.
+
+    Reads at most twice ``CANDIDATES`` ids, however many ``table`` holds. ``table`` has the columns id and created_at.
+    """
     newest = select(table.c.id).order_by(table.c.created_at.desc()).limit(CANDIDATES)
     known = {*_alike(conn, table.c.id, wanted), *conn.execute(newest).scalars()}
     near = max(sorted(known), key=lambda one: _similarity(one, wanted), default="")
-    hint = f" (did you mean {near!r}?)" if near and _similarity(near, wanted) >= (CUTOFF,) else ""
-    return NotFound(f"no {noun} {wanted} in the store{hint}; `turnwise {plural(noun)} list` lists all ids")
+    return near if near and _similarity(near, wanted) >= (CUTOFF,) else ""
 
 
 def plural(noun: str) -> str:

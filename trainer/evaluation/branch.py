@@ -15,9 +15,8 @@ from ...store.database import Database
 from ..config.sections import EnvironmentConfig
 from ..preflight.refusal import Command
 from ..shutdown import SHUTDOWN
-from .policy import Policy
 from .session import Players, session
-from .stored_policy import checkpoint_or_name
+from .stored_policy import named_policy
 
 CLOSE_REASON = "branches"
 
@@ -76,7 +75,7 @@ def branch(
         TurnwiseError: the policy is none of these.
     """
     sandbox_settings(sandboxes or {})  # refused before the store is read
-    chosen = Policy.named(checkpoint_or_name(database, policy), seed, api_key_env)
+    chosen = named_policy(database, policy, seed, api_key_env)
     stored = load(database, trajectory)
     start, task = continue_from(stored, at), stored.group.task
     max_turns = turns or stored.group.horizon.max_turns

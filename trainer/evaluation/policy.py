@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from random import Random
 from typing import Any, Self
@@ -216,11 +217,12 @@ class Policy:
     """Name of the environment variable with the key of a server; empty for none."""
 
     @classmethod
-    def named(cls, name: str, seed: int, api_key_env: str, known: str = "random, oracle") -> Self:
+    def named(cls, name: str, seed: int, api_key_env: str, known: str = "random, oracle", run: str = "") -> Self:
         """Return a policy by its name, or by the hub id of a model, which is downloaded.
 
         Args:
             known: the names that the error lists.
+            run: a run of the store that the error may name.
 
         Raises:
             TurnwiseError: there is no such policy, or a key is given for one that is not a server.
@@ -233,8 +235,10 @@ class Policy:
         if is_model(name):
             return cls(name, shown, absolute(name).resolve(), seed, api_key_env)
         if name not in ("random", "oracle") and "://" not in name:
+            close = get_close_matches(shown, filter(None, [*known.split(", "), run]), n=1, cutoff=0.5)
+            hint = f" (did you mean {close[0]!r}?)" if close else ""
             raise TurnwiseError(
-                f"--policy {shown}: neither {known}, a run of this store, a folder with a model (no config.json "
+                f"--policy {shown}{hint}: neither {known}, a run of this store, a folder with a model (no config.json "
                 "there), nor a URL"
             )
         return cls(name, shown, None, seed, api_key_env)

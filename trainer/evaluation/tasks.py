@@ -18,9 +18,8 @@ from ..preflight.refusal import Command
 from ..shutdown import SHUTDOWN
 from ..telemetry.events import EvalResult
 from .heldout import SEED_STRIDE, first_task, held_out, play_tasks, summarize
-from .policy import Policy
 from .session import session
-from .stored_policy import checkpoint_or_name
+from .stored_policy import named_policy
 
 
 @SHUTDOWN.receiving()
@@ -82,7 +81,7 @@ def evaluate(
             raise TurnwiseError(f"temperature {temperature:g}: {error}") from None
     first_task(seed)
     database = open_database(store_url, create=True)
-    chosen = Policy.named(checkpoint_or_name(database, policy), seed, api_key_env, "random, oracle, human")
+    chosen = named_policy(database, policy, seed, api_key_env, "random, oracle, human")
     environments = environments_of(env, options)
     with session(database, Command.EVAL, chosen, environments, turns, temperature, sandboxes, name, rollout) as opened:
         problems = tasks_of(environments, tasks, split=split, seed=seed)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from sqlalchemy import event
 from sqlalchemy.pool import Pool
-from turnwise.store import queries
+from turnwise.store import operations, queries
 from turnwise.store.database import open_database
 from turnwise.tests.agents.servers import Response, scripted
 from turnwise.tests.console.worlds import BROKEN
@@ -58,6 +58,8 @@ def test_an_environment_that_lists_its_tasks_plays_each_once_and_says_how_many(t
     assert f"{ENV} lists 3 tasks of `train`: each was played once, not the 5 of `--tasks`" in ended.err
     one = turnwise("eval", *pool[:4], "--option", "pool_size=1", "--tasks", "2", "--turns", "1", "--store", store)
     assert f"{ENV} lists 1 task of `train`: each was played once, not the 2 of `--tasks`" in one.err
+    said = turnwise("eval", *pool[:6], "--turns", "1", "--store", store).err
+    assert "each was played once, not the default 100\n" in said
     run = json.loads(ended.out)["run"]
     with open_database(store).read() as conn:
         assert len({row.task_id for row in queries.list_groups(conn, run=run)}) == 3
@@ -161,6 +163,7 @@ def test_a_policy_that_fails_where_it_would_lose_has_no_higher_rate(turnwise: Tu
             assert found["failed_by_policy"] == shown
             text = turnwise(*policy, "--store", store)
         assert re.search(r"^success +50\.0%", text.out, re.MULTILINE)
+        assert re.search(r"^temperature +1$", text.out, re.MULTILINE)
         counted = "turnwise: 2 of 4 episodes count as failures of the policy: policy_error 2; the first, "
         assert text.err.startswith(counted) is bool(shown)
         assert ("`finish_reason` 'length'" in text.err) is (lost is null)
@@ -180,7 +183,7 @@ def test_runs_show_counts_evaluation_episodes_without_training(turnwise: Turnwis
     shown = turnwise("runs", "show", run, "--store", store).out
     assert "trajectories  completed 2, env_error 4\n" in shown
     named = {line.split()[0] for line in shown.splitlines()}
-    assert named == {"id", "kind", "status", "created_at", "ended_at", "trajectories", "success"}
+    assert named == {"id", "kind", "status", "created_at", "ended_at", "policy", "trajectories", "success"}
     assert json.loads(turnwise("runs", "show", run, "--json", "--store", store).out)["statuses"] == {
         "completed": 2,
         "env_error": 4,
@@ -204,9 +207,14 @@ def test_an_episode_that_never_began_does_not_match(turnwise: Turnwise, store: s
 
 
 def test_an_unknown_policy_is_reported(turnwise: Turnwise, store: str) -> None:
-    ended = turnwise("eval", "--env", ENV, "--policy", "randm", "--store", store)
-    assert ended.code == 2
-    assert "randm" in ended.err
+    database = open_database(store, create=True)
+    with database.transaction() as tx:
+        operations.create_run(tx, run="pick", config={}, config_hash="p", kind="train", code_version="c")
+    database.close()
+    for name, near in (("randm", "random"), ("orcle", "oracle"), ("pikc", "pick")):
+        ended = turnwise("eval", "--env", ENV, "--policy", name, "--store", store)
+        assert ended.code == 2
+        assert f"--policy {name} (did you mean {near!r}?): neither random, oracle, human, a run of" in ended.err
 
 
 def test_a_person_plays_from_the_terminal(

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,9 @@ import pytest
 from turnwise.store import queries
 from turnwise.store.database import open_database
 from turnwise.tests.trainer.run.past_runs import GROUPS, MEMBERS, TURNS, Process, past_run, tiny_model
-from turnwise.trainer.evaluation.stored_policy import checkpoint_or_name
+from turnwise.trainer.evaluation.session import _run_name
+from turnwise.trainer.evaluation.stored_policy import named_policy, stored_checkpoint
+from turnwise.trainer.preflight.refusal import Command
 
 from ..conftest import Turnwise
 
@@ -199,8 +202,10 @@ def test_a_run_stands_for_its_newest_checkpoint(trained: str, tmp_path: Path) ->
     database = open_database(trained)
     with database.read() as conn:
         (saved,) = queries.checkpoints(conn, "r")
-    named = {name: checkpoint_or_name(database, name) for name in ("r", "r@0", "random", "q", "http://r/v1", ".")}
-    assert checkpoint_or_name(database, str(of_another_store)) == str(of_another_store)
+    named = {name: stored_checkpoint(database, name) for name in ("r", "r@0", "random", "q", "http://r/v1", ".")}
+    assert stored_checkpoint(database, str(of_another_store)) is None
+    policy = named_policy(database, "r", 0, "")
+    assert (policy.name, policy.shown) == (saved.checkpoint, "r@0")
+    assert re.match(r"eval-r-0-\d", _run_name(Command.EVAL, policy))
     database.close()
-    assert {name for name, folder in named.items() if folder == saved.checkpoint} == {"r", "r@0"}
-    assert [name for name, folder in named.items() if folder == name] == ["random", "q", "http://r/v1", "."]
+    assert named == {"r": saved, "r@0": saved} | dict.fromkeys(("random", "q", "http://r/v1", "."))
