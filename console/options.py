@@ -164,7 +164,7 @@ def refuse_together(*pairs: Mapping[str, bool]) -> None:
 
 
 @contextmanager
-def open_store(url: str) -> "Iterator[Database]":
+def open_store(url: str, *, read_only: bool = False) -> "Iterator[Database]":
     """Open the store at ``url`` and close it at the end of the block.
 
     Raises:
@@ -173,7 +173,7 @@ def open_store(url: str) -> "Iterator[Database]":
     """
     from ..store.database import open_database
 
-    database = open_database(url)
+    database = open_database(url, read_only=read_only)
     try:
         yield database
     finally:

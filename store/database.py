@@ -36,6 +36,14 @@ BUSY_TIMEOUT_S = 30.0
 PING_AFTER_S = 1.0
 """Seconds without use after which a connection to PostgreSQL is tested before its next use."""
 
+WRITE_PRAGMAS = (
+    "journal_mode=WAL",
+    "synchronous=NORMAL",
+    "foreign_keys=ON",
+    "wal_autocheckpoint=4000",
+    "journal_size_limit=67108864",
+)
+READ_PRAGMAS = "temp_store=MEMORY", "cache_size=-65536"
 _WRITE = "turnwise_write"
 _SNAPSHOT: dict[str, Any] = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
 """Options of a PostgreSQL connection for queries. By default each statement there reads its own snapshot."""
@@ -46,14 +54,14 @@ _OTHER_SYNTAX = re.compile(r"[A-Za-z][\w+.-]*:/|(?:host|hostaddr|port|user|passw
 class Database:
     """An open store: the ``url`` it was opened with, SQLAlchemy's ``engine``, and the ``blobs``."""
 
-    def __init__(self, url: str, engine: Engine, blobs: BlobStore) -> None:
+    def __init__(self, url: str, engine: Engine, blobs: BlobStore, *, read_only: bool = False) -> None:
         self.url = url
         self.engine = engine
         self.blobs = blobs
         self.place: Place | None = None
         """The SQLite file; None on PostgreSQL, and until the file exists."""
-        self._writing = engine.execution_options(**{_WRITE: True})
         self._reading = engine.execution_options(**_SNAPSHOT) if engine.dialect.name == "postgresql" else engine
+        self._writing = self._reading if read_only else engine.execution_options(**{_WRITE: True})
 
     @property
     def address(self) -> str:
@@ -121,7 +129,7 @@ def _synced(conn: Connection) -> Iterator[None]:
         connection.execute("PRAGMA synchronous=NORMAL")
 
 
-def open_database(url: str, *, create: bool = False, blobs: str | None = None) -> Database:
+def open_database(url: str, *, create: bool = False, blobs: str | None = None, read_only: bool = False) -> Database:
     """Open the store at ``url``.
 
     Args:
@@ -130,12 +138,13 @@ def open_database(url: str, *, create: bool = False, blobs: str | None = None) -
         blobs: the folder or fsspec URL of large content; also ``?blobs=`` in the URL, or ``TURNWISE_BLOBS``. By default
             the folder that the store has recorded. A new store uses the folder ``NAME.blobs`` next to an SQLite file
             ``NAME.db`` (``NAME.sqlite.blobs`` for ``NAME.sqlite``); none on PostgreSQL, which then keeps all content.
+        read_only: the database itself refuses every write of these connections.
 
     Raises:
         WrongRevision: the schema is at another revision; the message names the command that upgrades it.
         StoreError: the database is missing or cannot be opened, or the blob folder is not this store's.
     """
-    database = _connect(url, blobs, create)
+    database = _connect(url, blobs, create, read_only=read_only)
     try:
         revision = _revision(database)
         if revision is None and create:
@@ -241,7 +250,7 @@ def _open_blobs(database: Database) -> None:
     database.blobs = BlobStore(root.folder(database.blobs.folder), root)
 
 
-def _connect(given: str, blobs: str | None, create: bool) -> Database:
+def _connect(given: str, blobs: str | None, create: bool, *, read_only: bool = False) -> Database:
     url = _parse(given)
     folder_or_url = blobs or url.query.get("blobs") or os.environ.get("TURNWISE_BLOBS")
     folder = folder_or_url if isinstance(folder_or_url, str) else None
@@ -267,11 +276,13 @@ def _connect(given: str, blobs: str | None, create: bool) -> Database:
                 f"there is no store at {without_secrets(str(path.resolve()))}; a run creates it, or "
                 f"`turnwise db upgrade --store {without_secrets(given)}`"
             )
+        elif read_only and not path.is_file():
+            raise StoreError(f"the store `{path}` is not a file; check the path")  # reading a FIFO has no end
         place = _existing(path, create)
-        engine = _sqlite(url.set(database=str(path)))
+        engine = _sqlite(url.set(database=str(path)), read_only)
     else:
         raise StoreError(f"a store is SQLite or PostgreSQL, not {url.get_backend_name()} ({without_secrets(given)})")
-    database = Database(given, engine, BlobStore(folder))
+    database = Database(given, engine, BlobStore(folder), read_only=read_only)
     database.place = place
     return database
 
@@ -374,8 +385,10 @@ def _postgresql(url: URL) -> Engine:
     return engine
 
 
-def _sqlite(url: URL) -> Engine:
-    address = f"file:{quote(str(_sqlite_path(url)))}?mode=rw"  # a missing file is an error, not a new database
+def _sqlite(url: URL, read_only: bool) -> Engine:
+    # With both modes, a missing file is an error, not a new database.
+    address = f"file:{quote(str(_sqlite_path(url)))}?mode={'ro' if read_only else 'rw'}"
+    pragmas = READ_PRAGMAS if read_only else (*WRITE_PRAGMAS, *READ_PRAGMAS)
 
     def connect() -> sqlite3.Connection:
         return sqlite3.connect(address, uri=True, timeout=BUSY_TIMEOUT_S, check_same_thread=False)
@@ -385,15 +398,7 @@ def _sqlite(url: URL) -> Engine:
     @event.listens_for(engine, "connect")
     def prepare(connection: sqlite3.Connection, _: Any) -> None:
         connection.isolation_level = None
-        for pragma in (
-            "journal_mode=WAL",
-            "synchronous=NORMAL",
-            "foreign_keys=ON",
-            "temp_store=MEMORY",
-            "cache_size=-65536",
-            "wal_autocheckpoint=4000",
-            "journal_size_limit=67108864",
-        ):
+        for pragma in pragmas:
             connection.execute(f"PRAGMA {pragma}")
 
     @event.listens_for(engine, "begin")

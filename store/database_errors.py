@@ -39,6 +39,7 @@ _NO_TABLE = "no such table"
 _POSTGRES_NO_TABLE = ("42P01", "3F000")
 _POSTGRES_NO_DATABASE = re.compile(r'database ".*" does not exist')
 _POSTGRES_OPTIONS = ("invalid connection option", "invalid uri query parameter")
+_POSTGRES_READ_ONLY = ("25006",)
 _POSTGRES_FULL = ("53100",)
 _POSTGRES_TRANSIENT = ("40001", "40P01", "55P03", "57P01", "57P02", "57P03", "53300")
 
@@ -95,7 +96,8 @@ def to_store_error(error: DBAPIError | UnicodeEncodeError, url: str) -> Exceptio
             f"the store {url} is damaged: {error.orig}; restore a backup, or recover what can be read by the program "
             "`sqlite3` and its command `.recover`"
         )
-    if any(phrase in str(error.orig) for phrase in _SQLITE_CLOSED):
+    is_read_only = getattr(error.orig, "sqlstate", None) in _POSTGRES_READ_ONLY
+    if is_read_only or any(phrase in str(error.orig) for phrase in _SQLITE_CLOSED):
         return StoreUnusable(
             f"the store {url} cannot be used: {error.orig}; "
             f"{lowered_limits() or 'check its path, its owner and its permissions'}"
