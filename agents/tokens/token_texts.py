@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from ...process.start import absolute
+from ...records import Trajectory
 from ...store import queries
 from ...store.database import Database
 from ...store.run_lock import run_folder
@@ -63,3 +64,18 @@ def tokenizer_of_run(database: Database, run: str) -> TokenTexts | None:
         policy = queries.find_run(conn, run).config.get("policy")
     folders = [run_folder(database, run) / "tokenizer"]
     return TokenTexts.load([*folders, absolute(policy)] if isinstance(policy, str) else folders)
+
+
+def system_text(database: Database, trajectory: Trajectory) -> str:
+    """Return the text before the first observation in the first context of the policy.
+
+    It is empty where the package that decodes tokens is not installed: the core does without it.
+    """
+    if not trajectory.messages or not trajectory.steps:
+        return ""
+    try:
+        texts = tokenizer_of_run(database, trajectory.run)
+    except ModuleNotFoundError:
+        return ""
+    first = trajectory.messages[0].tokens
+    return "" if texts is None else texts.decode(first).partition(trajectory.steps[0].observation)[0]

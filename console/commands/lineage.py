@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ...errors import TurnwiseError
-from ...records import GroupState, Purpose
 from ...store.project import DEFAULT_STORE
 from ..options import MAX_COUNT, Json, Run, Store, open_store
 from ..terminal.output import console, print_fields, print_json, print_text
@@ -19,7 +18,6 @@ from ..terminal.tables import print_table
 if TYPE_CHECKING:
     from ...store.database import Database
     from ...store.queries.lineage import BatchMember, StoredUpdate, TrajectoryUse
-    from ...store.queries.lists import GroupRow
     from ...trainer.run.retraining.stored_batch import TrainedStep
 
 NUMBERS = ("use", "tokens", "advantage", "staleness")
@@ -80,7 +78,7 @@ def lineage_of_trajectory(
             uses = queries.updates_with(conn, name)
             group = queries.group_of(conn, name)
             row = queries.group_row_of(conn, name)
-            training = training_of(row, uses, queries.find_run(conn, row.run_id).status)
+            training = queries.training_of(row, uses, queries.find_run(conn, row.run_id).status)
         found = queries.load_trajectory(database, name)
         with database.read() as conn:
             history = queries.versions(conn, found.run)
@@ -116,34 +114,6 @@ def lineage_of_trajectory(
     ]
     columns = ("run", "update", "version", *NUMBERS, "")
     print_table(columns, rows, empty=training)
-
-
-def training_of(group: "GroupRow", uses: "Sequence[TrajectoryUse]", run_status: str) -> str:
-    """Return whether a trajectory of ``group`` was trained on, and if not, why."""
-    from ...store.exchange.importing import REASON
-    from ...store.operations.group_states import RUN_ENDED
-
-    names = [f"update {use.update} of run {use.run}" for use in uses if not use.abandoned]
-    if names:
-        return ", ".join(names)
-    state, reason = GroupState(group.state), f": {group.reason}" if group.reason else ""
-    if group.reason == REASON:
-        return "no: it is imported, as a demonstration, which `behavior_cloning` reads"
-    if group.purpose == Purpose.EVAL.value:
-        return "no: it is an evaluation, which no update trains on"
-    if state is GroupState.CONSUMED:
-        return "no: an update consumed its group, and trained on no token of this trajectory"
-    if state in (GroupState.FILTERED, GroupState.EXPIRED):
-        return f"no: its group {'was filtered' if state is GroupState.FILTERED else 'expired'}{reason}"
-    if state is GroupState.FAILED:
-        return (
-            "no: the run ended while its group was played"
-            if group.reason == RUN_ENDED
-            else f"no: its group failed{reason}"
-        )
-    if run_status != "running":
-        return f"no: its group is {state.value}, and the run is {run_status}"
-    return f"not yet: its group is {state.value}"
 
 
 def _not_in_batch(found: "StoredUpdate", wanted: str) -> NotInBatch:

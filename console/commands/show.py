@@ -13,7 +13,7 @@ from ...store.project import DEFAULT_STORE
 from ..options import Json, Store, open_store, refuse_together
 from ..terminal.output import GUTTER, console, jsonable, print_fields, print_json, print_text
 from ..terminal.sanitize import one_line, sanitize
-from .lineage import print_tokens, training_of
+from .lineage import print_tokens
 
 if TYPE_CHECKING:
     from ...store.database import Database
@@ -99,13 +99,16 @@ def show(
 
 
 def _load(database: "Database", name: str, rewards: str | None, *, tokens: bool) -> _Shown:
+    from ...agents.tokens.token_texts import system_text
     from ...store import queries
     from ...store.schema import OWN
 
     found = queries.load_trajectory(database, name)
     with database.read() as conn:
         group = queries.group_row_of(conn, name)
-        training = training_of(group, queries.updates_with(conn, name), queries.find_run(conn, found.run).status)
+        training = queries.training_of(
+            group, queries.updates_with(conn, name), queries.find_run(conn, found.run).status
+        )
         chosen = OWN if rewards is None else queries.reward_set(conn, found.run, rewards).no
         shaped = queries.rewards_of(conn, [name], chosen).get(name)
         task = queries.group_of(conn, name).task
@@ -115,23 +118,7 @@ def _load(database: "Database", name: str, rewards: str | None, *, tokens: bool)
 
         values = trajectory_tokens(database, found)
     last = queries.final_observation(database, name)
-    return _Shown(found, task, training, _system(database, found), last, shaped, values)
-
-
-def _system(database: "Database", found: Trajectory) -> str:
-    """Return the text before the first observation in the first context of the policy.
-
-    It is empty where the package that decodes tokens is not installed: the core does without it.
-    """
-    if not found.messages or not found.steps:
-        return ""
-    from ...agents.tokens.token_texts import tokenizer_of_run
-
-    try:
-        texts = tokenizer_of_run(database, found.run)
-    except ModuleNotFoundError:
-        return ""
-    return "" if texts is None else texts.decode(found.messages[0].tokens).partition(found.steps[0].observation)[0]
+    return _Shown(found, task, training, system_text(database, found), last, shaped, values)
 
 
 def _chosen(found: Trajectory, turn: int | None) -> Sequence[Step]:

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -36,12 +36,11 @@ from ..terminal.output import (
     jsonable,
     print_json,
 )
-from ..terminal.sanitize import one_line, sanitize
+from ..terminal.sanitize import sanitize
 from ..terminal.tables import print_table
 from .envs import read_options
 
 if TYPE_CHECKING:
-    from ...store.database import Database
     from ...store.operations import Rewards
 
 app = typer.Typer(help="List, show, search, replay, branch, export and import episodes.", no_args_is_help=True)
@@ -70,7 +69,7 @@ def search(
     The first search of a store indexes it; later ones index the trajectories that ended since.
     """
     from ...store import queries
-    from ...store.maintenance.search_index import clean, update_index
+    from ...store.maintenance.search_index import clean, hit_of, update_index
     from ...store.queries.search import parse
     from ...store.queries.search import search as find
 
@@ -81,34 +80,16 @@ def search(
                 queries.find_run(conn, run)
         is_complete = update_index(database)
         with database.read() as conn:
-            hits = [_shown(database, conn, entry, parsed.terms) for entry in find(conn, parsed, run=run, limit=limit)]
+            entries = find(conn, parsed, run=run, limit=limit)
+            hits = [hit_of(conn, database.blobs, entry, parsed.terms) for entry in entries]
     if as_json:
         print_json({"complete": is_complete, "hits": hits})
     else:
         columns = ("trajectory", "turn", "field", "status", "text")
-        rows = [[hit[name] for name in columns] for hit in hits]
+        rows = [[getattr(hit, name) for name in columns] for hit in hits]
         print_table(columns, rows, empty=empty_message("turn", {"query": query, "run": run}))
     if not is_complete:
         console(stderr=True).print("some trajectories are not indexed yet: search again to index more", soft_wrap=True)
-
-
-def _shown(database: "Database", conn: Any, entry: Any, terms: list[str]) -> dict[str, object]:
-    """Return a hit with the part of its text that matches."""
-    from ...store.maintenance.search_index import texts_of
-    from ...store.queries.search import END, excerpts
-
-    texts = {name: content for name, content in texts_of(conn, database.blobs, entry).items() if content}
-    found = excerpts(texts, terms)
-    # The index also finds other spellings, such as `cafe` for `café`: then a text is shown from its beginning.
-    found = found or {name: one_line(content[:1_000], 100) for name, content in list(texts.items())[:1]}
-    return {
-        "trajectory": entry.trajectory,
-        "run": entry.run,
-        "status": entry.status,
-        "turn": None if entry.turn == END else entry.turn,
-        "field": ", ".join(found),
-        "text": " | ".join(found.values()) or "(removed by retention)",
-    }
 
 
 @app.command("list")

@@ -23,6 +23,7 @@ from ..content.blobs import PNG, NewBlob
 from ..content.rows import Written, by_idx, rows_of
 from ..database import Database
 from ..errors import ExchangeError
+from ..operations.group_states import IMPORTED
 from ..run_lock import hold_evaluation
 from ..schema import among
 from ..schema import run as run_table
@@ -33,8 +34,6 @@ from .episodes import CHUNK, Episode
 
 KIND = "import"
 """The kind of a run that holds imported trajectories."""
-REASON = "imported"
-"""The reason of the state of their groups: no update consumes them."""
 _COPY = "turnwise: the trajectory of a policy, as an expert's"
 
 TaskId = Callable[[Task], str]
@@ -207,7 +206,7 @@ def _store(database: Database, episode: Episode) -> None:
             operations.open_group(tx, group=episode.group)
             _check_task(tx.conn, episode.group.task)
             operations.run_writes(tx, writes)
-            operations.close_group(tx, group=episode.group.id, state=GroupState.FILTERED, reason=REASON)
+            operations.close_group(tx, group=episode.group.id, state=GroupState.FILTERED, reason=IMPORTED)
     except (ValueError, OverflowError) as error:
         raise ExchangeError(f"trajectory {one.id!r} cannot be stored: {error}") from error
 

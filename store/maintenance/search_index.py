@@ -6,7 +6,7 @@ searches build it again. An entry is a turn, or the end of a trajectory: its fin
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +17,7 @@ from ..content.blob_root import SEARCH_INDEX, add_setting, change_setting, setti
 from ..content.blobs import BlobStore
 from ..database import Database
 from ..operations.transaction import Transaction
-from ..queries.search import END, TURNS, Entry
+from ..queries.search import END, TURNS, Entry, excerpts
 from ..schema import step, store_setting, trajectory
 from ..schema.types import unescape
 
@@ -53,6 +53,21 @@ _HEADS = select(
 _STEPS = select(step.c.trajectory_no, step.c.idx, step.c.observation, step.c.observation_blob, step.c.action).where(
     step.c.trajectory_no.in_(_AMONG)
 )
+
+
+@dataclass(frozen=True, slots=True)
+class SearchHit:
+    """A turn that matches a search, or the end of a trajectory."""
+
+    trajectory: str
+    run: str
+    status: str
+    turn: int | None
+    """None for the final observation and the error."""
+    field: str
+    """The names of the texts that match."""
+    text: str
+    """The parts that match, on one line."""
 
 
 @dataclass(slots=True)
@@ -121,6 +136,32 @@ def texts_of(conn: Connection, blobs: BlobStore, entry: Entry) -> dict[str, str]
     if found is None:
         return {}
     return {"action": found.action, "observation": content_of(conn, blobs, found, "observation")}
+
+
+def hit_of(conn: Connection, blobs: BlobStore, entry: Entry, terms: Sequence[str]) -> SearchHit:
+    """Return an entry with the parts of its texts in which ``terms`` occur."""
+    texts = {name: content for name, content in texts_of(conn, blobs, entry).items() if content}
+    found = excerpts(texts, terms)
+    # The index also finds other spellings, such as `cafe` for `café`: then a text is shown from its beginning.
+    found = found or {name: " ".join(content[:1_000].split())[:100] for name, content in list(texts.items())[:1]}
+    return SearchHit(
+        entry.trajectory,
+        entry.run,
+        entry.status,
+        None if entry.turn == END else entry.turn,
+        ", ".join(found),
+        " | ".join(found.values()) or "(removed by retention)",
+    )
+
+
+def unindexed(conn: Connection) -> int | None:
+    """Return how many ended trajectories the index lacks; None if the store has no index."""
+    if not inspect(conn).has_table(TABLE):
+        return None
+    _, state = _state(conn)
+    ended = select(func.count()).where(trajectory.c.status != Status.RUNNING.value)
+    new = conn.execute(ended.where(trajectory.c.no > state.after)).scalar_one()
+    return new + (conn.execute(ended.where(trajectory.c.no.in_(state.running))).scalar_one() if state.running else 0)
 
 
 def _create(database: Database) -> None:

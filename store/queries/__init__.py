@@ -3,10 +3,13 @@
 ``lists`` returns pages of rows, ``load`` whole records with their content verified, ``rewards`` those of scored groups
 and reward sets, ``groups`` what the driver of a run continues with, ``lineage`` the versions of a run and its updates
 with their batches, ``run_details`` its counts, ``run_summaries`` the numbers of a page of runs, and ``run_reader`` the
-groups and successes that a replay buffer selects from, outside the event loop. A query takes a connection of
+groups and successes that a replay buffer selects from, outside the event loop. ``fates`` returns what became of groups,
+and ``failures`` the failures of a run in clusters. A query takes a connection of
 ``Database.read`` and changes nothing; to add one, write the function in the module of its kind and export it here.
 """
 
+from .failures import FailureCluster, failure_clusters
+from .fates import GroupFate, MemberFate, group_fates, training_of
 from .groups import (
     active_groups,
     cancelled_groups,
@@ -32,7 +35,7 @@ from .lineage import (
     updates_with,
     versions,
 )
-from .lists import NULL, find_run, group_row_of, list_groups, list_metrics, list_runs, list_trajectories
+from .lists import NULL, find_group, find_run, group_row_of, list_groups, list_metrics, list_runs, list_trajectories
 from .load import final_observation, group_of, load_group_heads, load_groups, load_trajectory
 from .rewards import load_scored, not_in_set, returns_in, reward_set, reward_sets, rewards_of, scorable
 from .run_details import (
@@ -54,6 +57,9 @@ from .run_summaries import evaluations, run_summaries, task_results, trained_tok
 __all__ = [
     "NULL",
     "BestCheckpoint",
+    "FailureCluster",
+    "GroupFate",
+    "MemberFate",
     "RunReader",
     "accounting",
     "active_groups",
@@ -65,12 +71,15 @@ __all__ = [
     "driven_run",
     "evaluations",
     "failed_for_good",
+    "failure_clusters",
     "failure_counts",
     "filtered_groups",
     "final_observation",
     "find_checkpoint",
+    "find_group",
     "find_run",
     "group_counts",
+    "group_fates",
     "group_of",
     "group_row_of",
     "latest_checkpoint",
@@ -104,6 +113,7 @@ __all__ = [
     "status_counts",
     "task_results",
     "trained_tokens",
+    "training_of",
     "unscored_groups",
     "update_numbers",
     "updates_with",

@@ -15,7 +15,7 @@ from uuid import UUID
 from sqlalchemy import Column, ColumnElement, Connection, Select, Table, select, true, tuple_
 
 from ...records import SCORED_STATUSES
-from ..errors import StoreError
+from ..errors import NotFound, StoreError
 from ..schema import RESULT, metric, no_of, rollout_group, task, trajectory
 from ..schema import run as run_table
 from .conditions import of_run, row_count, surviving
@@ -282,6 +282,14 @@ def list_groups(
 ) -> list[GroupRow]:
     """Return a page of groups by age; filters are those of ``GROUPS.filters``. Raises StoreError."""
     return GROUPS.page(conn, filters, limit=limit, after=after, descending=descending)
+
+
+def find_group(conn: Connection, group: str) -> GroupRow:
+    """Return the row of a group. Raises NotFound."""
+    found = GROUPS.select(conn, GROUPS.rows.where(rollout_group.c.id == group))
+    if not found:
+        raise NotFound(f"no group {group} in the store")
+    return found[0]
 
 
 def group_row_of(conn: Connection, trajectory_id: str) -> GroupRow:

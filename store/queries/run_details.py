@@ -23,7 +23,7 @@ from .rewards import RewardSet, reward_sets
 
 NO_FAILURES = [status.value for status in (*SCORED_STATUSES, Status.RUNNING)]
 """The statuses that are not failures."""
-_DROPPED = trajectory.c.ended_by == EndedBy.CONTROLLER.value
+DROPPED = trajectory.c.ended_by == EndedBy.CONTROLLER.value
 """Whether the rollout controller dropped a trajectory: its status is cancelled, but not a failure."""
 
 
@@ -53,11 +53,11 @@ def run_totals(conn: Connection, run: str) -> RunTotals:
     return RunTotals(row_count(conn, training(trajectory, run)), *conn.execute(used).one())
 
 
-def batch_metrics(conn: Connection, run: str) -> list[dict[str, Any]]:
-    """Return the metrics of each surviving update with its ``update`` and ``version``, in order."""
+def batch_metrics(conn: Connection, run: str, *, after: int = -1) -> list[dict[str, Any]]:
+    """Return the metrics of each surviving update after ``after`` with its ``update`` and ``version``, in order."""
     which = (
         select(train_batch.c.update_no, train_batch.c.version_id, train_batch.c.metrics)
-        .where(surviving(train_batch, run))
+        .where(surviving(train_batch, run), train_batch.c.update_no > after)
         .order_by(train_batch.c.update_no)
     )
     return [{**metrics, "update": update, "version": version} for update, version, metrics in conn.execute(which)]
@@ -70,7 +70,7 @@ def status_counts(conn: Connection, run: str) -> dict[str, int]:
 
 def failure_counts(conn: Connection, run: str) -> dict[str, int]:
     """Return how many training trajectories of a run failed, by status, without those that its end cut off."""
-    failed = trajectory.c.status.not_in(NO_FAILURES) & ~_DROPPED
+    failed = trajectory.c.status.not_in(NO_FAILURES) & ~DROPPED
     in_group = trajectory.c.group_no == rollout_group.c.no
     return counts_by(conn, trajectory.c.status, training(trajectory, run), failed, in_group, ~_CUT_OFF)
 
@@ -78,7 +78,7 @@ def failure_counts(conn: Connection, run: str) -> dict[str, int]:
 def cut_off(conn: Connection, run: str) -> int:
     """Return how many training trajectories belong to groups that failed only because the run ended."""
     in_group = trajectory.c.group_no == rollout_group.c.no
-    return row_count(conn, training(rollout_group, run), in_group, _CUT_OFF, ~_DROPPED)
+    return row_count(conn, training(rollout_group, run), in_group, _CUT_OFF, ~DROPPED)
 
 
 def failed_for_good(conn: Connection, run: str) -> list[TrajectoryRow]:
@@ -89,7 +89,7 @@ def failed_for_good(conn: Connection, run: str) -> list[TrajectoryRow]:
         later.c.member == trajectory.c.member,
         later.c.attempt > trajectory.c.attempt,
     )
-    failed = trajectory.c.status.not_in(NO_FAILURES) & ~_DROPPED & ~again.exists()
+    failed = trajectory.c.status.not_in(NO_FAILURES) & ~DROPPED & ~again.exists()
     which = TRAJECTORIES.rows.where(of_run(trajectory, run), failed)
     return TRAJECTORIES.select(conn, which.order_by(trajectory.c.created_at, trajectory.c.no))
 

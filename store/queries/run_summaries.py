@@ -49,6 +49,10 @@ class RunSummary:
     """Mean return of the same trajectories."""
     held_out: HeldOut | None
     """The newest evaluation of a training run."""
+    staleness: float | None = None
+    """Mean staleness of the tokens of the newest update's batch, in updates."""
+    tokens_per_success: float | None = None
+    """Sampled tokens of the newest update's batch per episode of it that succeeded; None without a success."""
 
 
 def run_summaries(conn: Connection, runs: Sequence[RunRow]) -> dict[str, RunSummary]:
@@ -66,8 +70,17 @@ def run_summaries(conn: Connection, runs: Sequence[RunRow]) -> dict[str, RunSumm
             success=batch.get("success", success),
             reward=batch.get("reward", reward),
             held_out=held_out,
+            staleness=batch.get("staleness_mean"),
+            tokens_per_success=_tokens_per_success(batch),
         )
     return found
+
+
+def _tokens_per_success(batch: Mapping[str, Any]) -> float | None:
+    per_turn, turns, success, episodes = (
+        batch.get(name) for name in ("response_tokens", "turns", "success", "trajectories")
+    )
+    return per_turn * turns / (success * episodes) if per_turn and turns and success and episodes else None
 
 
 def evaluations(conn: Connection, runs: Iterable[str]) -> dict[str, list[HeldOut]]:

@@ -45,7 +45,7 @@ WHOLE_SET = "every row of a reward set"
 """The own rewards of all runs are one set."""
 HELD = {"uq_lease_held", "ix_lease_run_held"}
 """Partial indexes of the leases that are held now, whose number does not grow."""
-NOT_READS = {"NULL", "BestCheckpoint", "RunReader"}
+NOT_READS = {"NULL", "BestCheckpoint", "FailureCluster", "GroupFate", "MemberFate", "RunReader", "training_of"}
 GROUPS = 40
 READY, SCORING = GroupState.READY, GroupState.SCORING
 
@@ -213,10 +213,12 @@ def reads(database: Database) -> dict[str, Callable[[Connection], object]]:
         "find_checkpoint": lambda conn: _no_checkpoint(conn, run),
         "checkpoints": lambda conn: queries.checkpoints(conn, run),
         "failed_for_good": lambda conn: queries.failed_for_good(conn, run),
+        "failure_clusters": lambda conn: queries.failure_clusters(conn, run),
         "failure_counts": lambda conn: queries.failure_counts(conn, run),
         "filtered_groups": lambda conn: queries.filtered_groups(conn, run),
         "final_observation": lambda _: queries.final_observation(database, one),
         "group_counts": lambda conn: queries.group_counts(conn, run),
+        "group_fates": lambda conn: queries.group_fates(conn, [queries.group_row_of(conn, one)], "running"),
         "group_row_of": lambda conn: queries.group_row_of(conn, one),
         "group_of": lambda conn: queries.group_of(conn, one),
         "latest_checkpoint": lambda conn: queries.latest_checkpoint(conn, run),
@@ -234,6 +236,7 @@ def reads(database: Database) -> dict[str, Callable[[Connection], object]]:
         "next_draw": lambda conn: queries.next_draw(conn, run),
         "next_group": lambda conn: queries.next_group(conn, run),
         "next_scoring": lambda conn: queries.next_scoring(conn, run),
+        "find_group": lambda conn: queries.find_group(conn, of),
         "find_run": lambda conn: queries.find_run(conn, run),
         "cut_off": lambda conn: queries.cut_off(conn, run),
         "driven_run": lambda _: queries.driven_run(database, run),
