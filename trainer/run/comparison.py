@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from math import sqrt
+from math import comb, sqrt
 from statistics import fmean, stdev
 from typing import Any
 
@@ -11,6 +11,7 @@ from ...rates import Z95, Rate
 from ...store import queries
 from ...store.database import Database
 from ...store.queries.run_summaries import TRAIN, TaskResult
+from ..config.defaults import flat
 from ..evaluation.heldout import stored_rate
 
 
@@ -110,23 +111,21 @@ def paired(first: Mapping[str, TaskResult], second: Mapping[str, TaskResult]) ->
     return PairedDifference(len(changes), mean, *((None, None) if half is None else (mean - half, mean + half)))
 
 
+def sign_test(better: int, worse: int) -> float | None:
+    """Return the two-sided p-value of the exact sign test; None if no task differs."""
+    total = better + worse
+    if not total:
+        return None
+    tail = sum(comb(total, one) for one in range(min(better, worse) + 1))
+    return min(1.0, 2.0 * tail / float(2**total))
+
+
 def differing(configs: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
     """Return the keys whose values differ between the configurations of runs, with the value of each run."""
-    flat = {run: dict(_flat("", config)) for run, config in configs.items()}
-    keys = sorted({key for values in flat.values() for key in values} - {"name"})
+    keyed = {run: dict(flat(config)) for run, config in configs.items()}
+    keys = sorted({key for values in keyed.values() for key in values} - {"name"})
     return {
-        key: {run: values[key] for run, values in flat.items() if key in values}
+        key: {run: values[key] for run, values in keyed.items() if key in values}
         for key in keys
-        if any(key not in values or values[key] != next(iter(flat.values())).get(key) for values in flat.values())
+        if any(key not in values or values[key] != next(iter(keyed.values())).get(key) for values in keyed.values())
     }
-
-
-def _flat(prefix: str, value: Any) -> list[tuple[str, Any]]:
-    """Return the dotted keys of a configuration with their values."""
-    if isinstance(value, Mapping) and value:
-        items = [(str(key), one) for key, one in value.items()]
-    elif isinstance(value, list) and any(isinstance(one, Mapping) for one in value):
-        items = [(str(place), one) for place, one in enumerate(value)]
-    else:
-        return [(prefix, value)]
-    return [pair for key, one in items for pair in _flat(f"{prefix}.{key}" if prefix else key, one)]

@@ -11,6 +11,7 @@ from ....store import queries
 from ....store.database import Database
 from ....store.queries.lineage import StoredUpdate
 from ...algorithms.groups import action_tokens, turn_of_messages
+from ...config.errors import ConfigError
 from ...config.loading import parse_config
 from ..sampling_versions import sampling_versions
 from .stored_batch import NotRecorded, TrainedStep, TrainedToken, load_members, stored_samples, trained_steps
@@ -68,7 +69,7 @@ def trajectory_tokens(database: Database, trajectory: Trajectory) -> TrajectoryT
         return TrajectoryTokens(_turns(trajectory, {}, texts), None, None, "")
     try:
         trajectory, steps = trained_tokens(database, update, trajectory.id)[trajectory.id]
-    except NotRecorded as error:
+    except (NotRecorded, ConfigError) as error:
         return TrajectoryTokens(_turns(trajectory, {}, texts), update.run, update.update, str(error))
     trained = {(step.index, token.position): token for step in steps for token in step.tokens if token.weight}
     return TrajectoryTokens(_turns(trajectory, trained, texts), update.run, update.update, "")
@@ -81,6 +82,7 @@ def trained_tokens(
 
     Raises:
         NotRecorded: the update was stored without the values per token.
+        ConfigError: this program cannot read the configuration of the run.
         TurnwiseError: stored content was altered, or a demonstration cannot be encoded.
     """
     with database.read() as conn:
