@@ -32,6 +32,7 @@ from .commands import (
     show,
     train,
     trajectories,
+    view,
 )
 from .failure import report, report_usage
 from .options import ProjectStore
@@ -50,6 +51,7 @@ app.command("train")(train.train)
 app.command("plan")(plan.plan)
 app.command("eval")(evaluate.evaluate)
 app.command("doctor")(doctor.doctor)
+app.command("view")(view.view)
 trajectories.app.command("show")(show.show)
 trajectories.app.command("replay")(replay.replay)
 trajectories.app.command("export")(exchange.export_trajectories)

@@ -78,6 +78,7 @@ OPTIONS: dict[str, list[str]] = {
     "sandbox list": ["--backend", "local"],
     "sandbox reap": ["--backend", "local"],
     "envs new": ["--in", "{empty}"],
+    "view": ["--host", "192.0.2.1"],
 }
 """Options that keep a command short."""
 

@@ -99,7 +99,7 @@ INNER_FLOORS = {
         {"runner"},
         {"authoring", "semi_online"},
     ],
-    "console": [{"terminal"}, {"usage"}, {"failure", "options"}, {"commands"}, {"command_line"}, {"app"}],
+    "console": [{"terminal"}, {"usage"}, {"failure", "options"}, {"viewer"}, {"commands"}, {"command_line"}, {"app"}],
 }
 """The folders of a part, from the lowest floor to the highest; folders of one set may import each other."""
 HEAVY = {"torch", "vllm", "ray", "transformers", "playwright", "sqlalchemy"}

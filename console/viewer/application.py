@@ -1,0 +1,145 @@
+"""The pages of the viewer, each as HTML and as JSON, and the images of episodes."""
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp
+
+from ...errors import TurnwiseError
+from ...store.database import Database
+from ...store.errors import BlobMissing, NotFound, Pruned, StoreUnusable
+from ...store.exchange.images import image_type
+from ..terminal.output import jsonable
+from .given import BadAddress, Given
+from .live import events
+from .pages.compare import load_comparison
+from .pages.failures import load_failures
+from .pages.group import load_group
+from .pages.groups import load_groups_page
+from .pages.run import load_run, load_series
+from .pages.runs import load_runs
+from .pages.search import load_search
+from .pages.trajectories import load_trajectories_page
+from .pages.trajectory import load_trajectory_page
+from .pages.update import load_update_page
+from .rendering import environment, render
+from .security import Door, Guard
+
+HASH = re.compile(r"[0-9a-f]{64}")
+STATIC = Path(__file__).parent / "static"
+IMAGE_HEADERS = {
+    "Cache-Control": "private, max-age=31536000, immutable",
+    "Content-Security-Policy": "default-src 'none'; sandbox; frame-ancestors 'none'",
+}
+STATUSES: dict[type[TurnwiseError], int] = {
+    BadAddress: 400,
+    NotFound: 404,
+    BlobMissing: 404,
+    Pruned: 410,
+    StoreUnusable: 503,
+}
+"""The status of a response by the error of its page; 409 for every other one: the store holds something unexpected."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page: its path, the template that prints its record, and the function that loads the record."""
+
+    path: str
+    template: str
+    load: Callable[[Database, Given], Any]
+
+
+PAGES = (
+    Page("/runs", "runs.html", load_runs),
+    Page("/compare", "compare.html", load_comparison),
+    Page("/search", "search.html", load_search),
+    Page("/trajectories", "trajectories.html", load_trajectories_page),
+    Page("/trajectories/{trajectory:path}", "trajectory.html", load_trajectory_page),
+    Page("/groups/{group:path}", "group.html", load_group),
+    Page("/runs/{run:path}/groups", "groups.html", load_groups_page),
+    Page("/runs/{run:path}/failures", "failures.html", load_failures),
+    Page("/runs/{run:path}/updates/{update}", "update.html", load_update_page),
+    Page("/runs/{run:path}", "run.html", load_run),
+)
+
+
+def application(database: Database, door: Door, *, home: str = "/runs") -> ASGIApp:
+    """Return the viewer of a store.
+
+    Args:
+        home: the page that ``/`` leads to.
+    """
+    templates = environment()
+
+    def respond(request: Request, name: str, status: int, record: object, given: Given) -> Response:
+        if request.scope["path"].startswith("/api/"):
+            return Response(json.dumps(jsonable(record)), status, media_type="application/json")
+        context = {
+            "page": record,
+            "given": given,
+            "here": quote(request.scope["path"], errors="replace"),
+            "query": dict(request.query_params),
+        }
+        return HTMLResponse(render(templates, name, context).encode(errors="replace"), status)
+
+    def page_of(page: Page) -> Callable[[Request], Response]:
+        def endpoint(request: Request) -> Response:
+            given = Given(request.path_params, request.query_params)
+            try:
+                return respond(request, page.template, 200, page.load(database, given), given)
+            except TurnwiseError as error:
+                return respond(request, "error.html", status_of(error), {"error": str(error)}, given)
+
+        return endpoint
+
+    def image(request: Request) -> Response:
+        name = request.path_params["hash"]
+        if not HASH.fullmatch(name):
+            raise HTTPException(404)
+        try:
+            with database.read() as conn:
+                content = database.blobs.get(conn, name)
+        except TurnwiseError as error:
+            raise HTTPException(status_of(error)) from error
+        kind = image_type(content)
+        if kind is None:
+            raise HTTPException(404)
+        return Response(content, media_type=kind, headers=IMAGE_HEADERS)
+
+    def missing(request: Request, error: Exception) -> Response:
+        status = error.status_code if isinstance(error, HTTPException) else 500
+        text = "there is no such page" if status == 404 else "the page cannot be shown"
+        return respond(request, "error.html", status, {"error": text}, Given({}, {}))
+
+    routes: list[Any] = [
+        Route("/", lambda request: RedirectResponse(home)),
+        Route("/images/{hash}", image),
+        Route("/runs/{run:path}/events", lambda request: events(database, request)),
+        Route("/api/runs/{run:path}/series", page_of(Page("", "", load_series))),
+        Mount("/static", StaticFiles(directory=STATIC)),
+    ]
+    for page in PAGES:
+        routes += [Route(prefix + page.path, page_of(page)) for prefix in ("/api", "")]
+    return Starlette(
+        routes=routes,
+        middleware=[Middleware(Guard, door=door)],
+        exception_handlers={HTTPException: missing, 500: missing},
+    )
+
+
+def status_of(error: TurnwiseError) -> int:
+    """Return the status of a response whose page raised ``error``."""
+    return next((status for kind, status in STATUSES.items() if isinstance(error, kind)), 409)

@@ -1,0 +1,123 @@
+"""The charts of a run: the metrics of each, in the order of the page. ``static/chart.js`` draws them.
+
+Under the viewer's content security policy, the charting files that come in wheels log violations for each chart, and
+weigh 350 KB (bokeh) and 1.5 MB (plotly) compressed; ``chart.js`` weighs 5 KB.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from ...trainer.telemetry.events import REWARD_PART
+
+Unit = Literal["rate", "number", "seconds"]
+LINES_MAX = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of a chart."""
+
+    metric: str
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """A chart over updates."""
+
+    title: str
+    unit: Unit
+    lines: Sequence[Line]
+    note: str = ""
+    """The meaning of the values in one line."""
+    is_stacked: bool = False
+    has_held_out: bool = False
+    """Whether the success of evaluations is drawn too, with its interval."""
+
+
+def _chart(title: str, unit: Unit, *lines: tuple[str, str], note: str = "", is_stacked: bool = False) -> Chart:
+    return Chart(title, unit, [Line(*line) for line in lines], note, is_stacked)
+
+
+PARTS = "Parts of the return"
+CHARTS = (
+    Chart(
+        "Success", "rate", [Line("success", "training batch")], "Share of episodes, and of held-out tasks", False, True
+    ),
+    _chart("Return", "number", ("reward", "mean"), note="Mean return per episode of the batch"),
+    _chart(PARTS, "number", note="Mean of each part of the return per episode"),
+    _chart("Horizon", "number", ("horizon_turns", "turns"), note="Limit on turns per episode"),
+    _chart(
+        "Staleness",
+        "number",
+        ("staleness_mean", "mean"),
+        ("staleness_max", "max"),
+        note="Updates between the version that sampled a token and the updated one",
+    ),
+    _chart("Entropy", "number", ("entropy", "policy"), note="Of the policy, in nats per token"),
+    _chart(
+        "KL divergence",
+        "number",
+        ("behavior_kl", "to the behavior policy"),
+        ("reference_kl", "to the reference"),
+        note="Mean per trained token, in nats",
+    ),
+    _chart(
+        "Engine–learner mismatch",
+        "number",
+        ("engine_mismatch_mean", "mean"),
+        ("engine_mismatch_max", "max"),
+        note="Difference between the log-probabilities of engine and learner",
+    ),
+    _chart(
+        "Clipped and capped tokens",
+        "rate",
+        ("clip_fraction", "clipped"),
+        ("is_cap_fraction", "capped weights"),
+        note="Share of the trained tokens",
+    ),
+    _chart("Gradient norm", "number", ("grad_norm", "before clipping")),
+    _chart("Loss", "number", ("loss", "loss")),
+    _chart("Learning rate", "number", ("learning_rate", "learning rate")),
+    _chart(
+        "Time per update",
+        "seconds",
+        ("batch_wait_s", "waiting for rollouts"),
+        ("assembly_s", "assembling the batch"),
+        ("update_s", "learner"),
+        note="Seconds of the driver per update",
+        is_stacked=True,
+    ),
+    _chart("Tokens per batch", "number", ("tokens", "trained"), note="Trained tokens per update"),
+    _chart(
+        "Limits reached",
+        "rate",
+        ("cut_turn_fraction", "turns cut"),
+        ("max_turns_fraction", "episodes: turns"),
+        ("max_tokens_per_episode_fraction", "episodes: tokens"),
+        ("max_context_fraction", "episodes: context"),
+        note="Share of turns or episodes that a limit of the horizon ended",
+    ),
+    _chart(
+        "Not trained on",
+        "rate",
+        ("swept_fraction", "swept: too stale"),
+        ("missing_fraction", "missing members"),
+        ("invalid_action_fraction", "invalid actions"),
+        note="Shares of tokens, members and turns",
+    ),
+)
+
+
+def charts_of(metrics: Iterable[str]) -> list[Chart]:
+    """Return the charts of which at least one of ``metrics`` is a line, with those lines only."""
+    known = set(metrics)
+    parts = sorted(one for one in known if one.startswith(REWARD_PART))[:LINES_MAX]
+    found = []
+    for chart in CHARTS:
+        lines = [Line(one, one.removeprefix(REWARD_PART)) for one in parts] if chart.title == PARTS else chart.lines
+        lines = [line for line in lines if line.metric in known]
+        if lines:
+            found.append(Chart(chart.title, chart.unit, lines, chart.note, chart.is_stacked, chart.has_held_out))
+    return found

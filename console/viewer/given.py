@@ -1,0 +1,44 @@
+"""The parts of a URL that a page reads, checked."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from ...errors import TurnwiseError, suggestion
+
+COUNT_MAX = 2**31 - 1
+TEXT_MAX = 2_000
+
+
+class BadAddress(TurnwiseError):
+    """A part of the URL has no meaning."""
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """The names in the path of a URL, and its query."""
+
+    path: Mapping[str, str]
+    query: Mapping[str, str]
+
+    def text(self, name: str) -> str | None:
+        """Return a value of the query; None if it is missing or empty. Raises BadAddress: it is too long."""
+        value = self.query.get(name) or None
+        if value is not None and len(value) > TEXT_MAX:
+            raise BadAddress(f"`{name}` has {len(value):,} characters; at most {TEXT_MAX:,} are read")
+        return value
+
+    def choice(self, name: str, known: Collection[str]) -> str | None:
+        """Return a value of the query that is one of ``known``; None if it is missing. Raises BadAddress."""
+        value = self.text(name)
+        if value is not None and value not in known:
+            raise BadAddress(f"`{name}`: there is no {value!r}{suggestion(value, sorted(known))}")
+        return value
+
+    def number(self, name: str, default: int = 0) -> int:
+        """Return a whole number of the query or the path that is not negative. Raises BadAddress."""
+        value = self.path.get(name) or self.text(name)
+        if value is None:
+            return default
+        if not (value.isascii() and value.isdecimal() and len(value) < 11 and int(value) <= COUNT_MAX):
+            raise BadAddress(f"`{name}`: {value[:80]!r} is not a whole number from 0 to {COUNT_MAX}")
+        return int(value)

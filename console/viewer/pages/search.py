@@ -1,0 +1,45 @@
+"""Full-text search over observations, actions and errors."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ....store import queries
+from ....store.database import Database
+from ....store.maintenance.search_index import SearchHit, clean, hit_of, unindexed
+from ....store.queries.search import BadSearch, parse, search
+from ..given import Given
+
+HITS_SHOWN = 50
+
+
+@dataclass(frozen=True, slots=True)
+class SearchPage:
+    """The best matches of a search."""
+
+    text: str
+    run: str | None
+    hits: Sequence[SearchHit]
+    unindexed: int | None
+    """Ended trajectories that the index lacks; None if the store has no index."""
+    quoted: str
+    """The first term of the search, which the browser highlights on the page of a hit."""
+    problem: str
+    """Why the text is no search; empty if it is one."""
+
+
+def load_search(database: Database, given: Given) -> SearchPage:
+    """Return the matches of ``q``, of the run ``run`` if it is given. The index is read as it is."""
+    text, run = clean(given.text("q") or ""), given.text("run")
+    with database.read() as conn:
+        if run is not None:
+            queries.find_run(conn, run)
+        left = unindexed(conn)
+        if left is None or not text.strip():
+            return SearchPage(text, run, [], left, "", "")
+        try:
+            parsed = parse(text)
+        except BadSearch as error:
+            return SearchPage(text, run, [], left, "", str(error))
+        entries = search(conn, parsed, run=run, limit=HITS_SHOWN)
+        hits = [hit_of(conn, database.blobs, entry, parsed.terms) for entry in entries]
+    return SearchPage(text, run, hits, left, parsed.terms[0], "")

@@ -1,0 +1,55 @@
+"""The episodes of a store or of a run."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ....records import Purpose, Status
+from ....store import queries
+from ....store.database import Database
+from ....store.queries.lists import TrajectoryRow
+from ..given import Given
+
+PAGE_ROWS = 60
+SORTS = ("created_at", "reward", "n_steps")
+
+
+@dataclass(frozen=True, slots=True)
+class TrajectoriesPage:
+    """A page of episodes."""
+
+    run: str | None
+    status: str | None
+    purpose: str | None
+    env: str | None
+    success: str | None
+    sort: str
+    statuses: Sequence[str]
+    purposes: Sequence[str]
+    sorts: Sequence[str]
+    trajectories: Sequence[TrajectoryRow]
+    after: str | None
+
+
+def load_trajectories_page(database: Database, given: Given) -> TrajectoriesPage:
+    """Return a page of episodes, newest first, or the highest value of ``sort`` first."""
+    statuses, purposes = [one.value for one in Status], [one.value for one in Purpose]
+    run, env, success = given.text("run"), given.text("env"), given.choice("success", ("true", "false"))
+    status, purpose = given.choice("status", statuses), given.choice("purpose", purposes)
+    sort = given.choice("sort", SORTS) or SORTS[0]
+    with database.read() as conn:
+        if run is not None:
+            queries.find_run(conn, run)
+        rows = queries.list_trajectories(
+            conn,
+            sort=sort,
+            limit=PAGE_ROWS + 1,
+            after=given.text("after"),
+            run=run,
+            env=env,
+            status=status,
+            purpose=purpose,
+            success=None if success is None else success == "true",
+        )
+    shown = rows[:PAGE_ROWS]
+    after = shown[-1].id if len(rows) > PAGE_ROWS else None
+    return TrajectoriesPage(run, status, purpose, env, success, sort, statuses, purposes, SORTS, shown, after)

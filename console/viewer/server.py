@@ -1,0 +1,61 @@
+"""The server of the viewer: its socket, its token, and the address to open."""
+
+import secrets
+import socket
+from collections.abc import Callable
+
+import uvicorn
+
+from ...errors import TurnwiseError
+from ...store.database import Database
+from .application import application
+from .rendering import url
+from .security import ANY_HOST, LOOPBACK, Door, is_address
+
+SHUTDOWN_TIMEOUT_S = 1
+"""Seconds after Ctrl-C until the connections of live pages are closed."""
+
+
+class CannotListen(TurnwiseError):
+    """The host or the port cannot be used."""
+
+
+def serve(database: Database, host: str, port: int, run: str | None, report: Callable[[str], None]) -> None:
+    """Serve a store until Ctrl-C; ``report`` receives the address to open.
+
+    Raises:
+        CannotListen: the port is taken, or the host is not one of this machine.
+    """
+    token = secrets.token_urlsafe(24)
+    door = Door.of(host, token)
+    home = url("runs") if run is None else url("runs", run)
+    with listening(host, port) as listener:
+        named = "localhost" if host in ANY_HOST else f"[{host}]" if ":" in host else host
+        address = f"http://{named}:{listener.getsockname()[1]}"
+        report(f"{address}{home}" + ("" if door.token is None else f"?token={door.token}"))
+        config = uvicorn.Config(
+            application(database, door, home=home),
+            log_level="warning",
+            access_log=False,
+            lifespan="off",
+            server_header=False,
+            proxy_headers=False,
+            timeout_graceful_shutdown=SHUTDOWN_TIMEOUT_S,
+        )
+        uvicorn.Server(config).run(sockets=[listener])
+
+
+def listening(host: str, port: int) -> socket.socket:
+    """Return a socket that listens. Raises CannotListen."""
+    if host not in LOOPBACK and not is_address(host):
+        raise CannotListen(
+            f"`--host {host[:80]}` is not an IP address: write one of this machine's, or `0.0.0.0` for all"
+        )
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        return socket.create_server((host, port), family=family)
+    except OSError as error:
+        raise CannotListen(
+            f"the viewer cannot listen on port {port} of {host}: {error.strerror or error}; choose another with "
+            "`--port`, or `--port 0` for a free one"
+        ) from error

@@ -1,0 +1,84 @@
+"""Values as the pages print them, and templates without inline script and style."""
+
+import re
+from pathlib import Path
+
+import pytest
+from markupsafe import Markup
+from turnwise.console.viewer import rendering
+from turnwise.console.viewer.charts import charts_of
+from turnwise.console.viewer.rendering import (
+    number,
+    percent,
+    plot,
+    points,
+    seconds,
+    shade,
+    signed,
+    url,
+    visible,
+    without,
+)
+from turnwise.trainer.run.retraining.token_rows import TokenRow
+
+FOLDER = Path(rendering.__file__).parent
+
+
+@pytest.mark.parametrize("path", sorted((FOLDER / "templates").iterdir()), ids=lambda path: path.name)
+def test_a_template_has_nothing_inline_and_trusts_no_value(path: Path) -> None:
+    text = path.read_text()
+    assert not re.search(r"\sstyle=|\son[a-z]+=|<style|\|\s*safe|autoescape|Markup|javascript:", text)
+    assert all(attributes for attributes in re.findall(r"<script([^>]*)>", text))
+    assert re.findall(r"<script[^>]*>\s*[^<\s]", text) == []
+
+
+def test_the_scripts_build_no_markup_from_texts() -> None:
+    scripts = "".join(path.read_text() for path in (FOLDER / "static").glob("*.js"))
+    assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function", scripts)
+
+
+def test_acting_characters_are_printed_as_signs() -> None:
+    assert visible("a\x00\x1b[2J\r\nb\tc") == "a␀␛[2J\nb\tc"
+    assert visible("\u202egnp\ud83d") == "⟨right-to-left override⟩gnp⟨u+d83d⟩"
+    assert visible(None) == "–"
+    assert visible(Markup("<b>")) == "<b>"
+
+
+def test_addresses_are_quoted() -> None:
+    assert url("runs", "a/b?c#d", "groups", state=None, after="é&") == "/runs/a%2Fb%3Fc%23d/groups?after=%C3%A9%26"
+    assert without({"state": "open", "after": "x", "start": "3"}, "state", "failed") == "?state=failed"
+    assert without({"state": "open"}, "state") == ""
+
+
+def test_numbers_are_short() -> None:
+    nan = float("nan")
+    assert [number(one) for one in (None, nan, 12, 1234567, -0.30001, 1234.5)] == [
+        "–",
+        "–",
+        "12",
+        "1,234,567",
+        "−0.3",
+        "1,234",
+    ]
+    assert [signed(one) for one in (0.25, -1, None, nan)] == ["+0.25", "−1", "–", "–"]
+    assert (percent(0.805, 1), percent(nan), points(-0.0525)) == ("80.5 %", "–", "−5.2 pp")
+    assert [seconds(one) for one in (0.0004, 0.11, 2.345, 200)] == ["< 1 ms", "110 ms", "2.3 s", "3 min"]
+
+
+def test_a_token_has_one_class_per_way_to_shade_it() -> None:
+    assert shade(TokenRow(5, "x", "policy", 1, -1.1, 7, -0.4, 1.5), 5) == "m1 l2 an2 w4 v2"
+    assert shade(TokenRow(5, "x", "env", 0, None, None, None, None), 5) == "m0"
+
+
+def test_a_plot_keeps_zero_and_gaps() -> None:
+    drawn = plot([0.0, None, -2.0])
+    assert (drawn.low, drawn.high, drawn.zero, drawn.path) == (-2.0, 0.0, 2.0, "M0.0,2.0H333.3M666.7,58.0H1000.0")
+
+
+def test_a_chart_has_the_lines_that_have_values() -> None:
+    found = charts_of(["success", "staleness_max", "reward_part/goal", "other"])
+    assert [(one.title, [line.label for line in one.lines]) for one in found] == [
+        ("Success", ["training batch"]),
+        ("Parts of the return", ["goal"]),
+        ("Staleness", ["max"]),
+    ]

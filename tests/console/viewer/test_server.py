@@ -1,0 +1,74 @@
+"""``turnwise view`` from its start to Ctrl-C, and each reason why it does not start."""
+
+import re
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+from urllib.request import urlopen
+
+import pytest
+from turnwise.console.viewer.security import LOOPBACK, Door
+from turnwise.tests.console.conftest import Turnwise
+
+
+@pytest.mark.slow
+def test_the_command_serves_the_run_until_ctrl_c(populated: str) -> None:
+    command = [sys.executable, "-m", "turnwise", "view", "--store", populated, "--port", "0", "--run", "r"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        found = re.fullmatch(r"the viewer is at (http://127\.0\.0\.1:\d+)/runs/r \(Ctrl-C ends it\)\n", line)
+        assert found, line
+        with urlopen(found[1], timeout=20) as answer:  # noqa: S310 - its own address
+            assert answer.url == f"{found[1]}/runs/r"
+            assert "default-src 'none'" in answer.headers["content-security-policy"]
+            assert "server" not in answer.headers
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=20)
+    finally:
+        process.kill()
+    assert (process.returncode, errors) == (130, "")
+
+
+def test_a_taken_port_is_one_line(turnwise: Turnwise, populated: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        ended = turnwise("view", "--store", populated, "--port", str(port))
+    assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)
+    assert f"cannot listen on port {port} of 127.0.0.1: Address already in use" in ended.err
+    assert "`--port 0`" in ended.err
+
+
+@pytest.mark.parametrize("host", ["", "example.org", "1.2.3", "192.0.2.1"])
+def test_a_host_that_is_not_of_this_machine_is_one_line(turnwise: Turnwise, populated: str, host: str) -> None:
+    ended = turnwise("view", "--store", populated, "--host", host, "--port", "0")
+    assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)
+    assert "--host" in ended.err or "cannot listen" in ended.err
+
+
+def test_a_missing_store_or_run_is_one_line(turnwise: Turnwise, populated: str, tmp_path: Path) -> None:
+    missing = turnwise("view", "--store", f"sqlite:///{tmp_path}/none.db")
+    assert (missing.code, missing.err.count("\n")) == (2, 1)
+    assert "there is no store at" in missing.err
+    unknown = turnwise("view", "--store", populated, "--run", "quickstart")
+    assert (unknown.code, "no run quickstart in the store" in unknown.err) == (2, True)
+
+
+def test_a_store_of_another_version_is_one_line(turnwise: Turnwise, tmp_path: Path, populated: str) -> None:
+    file = tmp_path / "old.db"
+    file.write_bytes(Path(populated.removeprefix("sqlite:///")).read_bytes())
+    with sqlite3.connect(file) as conn:
+        conn.execute("UPDATE alembic_version SET version_num = '0000'")
+    conn.close()
+    ended = turnwise("view", "--store", f"sqlite:///{file}")
+    assert (ended.code, ended.err.count("\n")) == (2, 1)
+    assert "0000" in ended.err
+
+
+def test_only_another_address_than_loopback_gets_a_token() -> None:
+    assert [Door.of(host, "t").token for host in sorted(LOOPBACK)] == [None, None, None]
+    assert [Door.of(host, "t").token for host in ("0.0.0.0", "::", "10.1.2.3")] == ["t", "t", "t"]  # noqa: S104

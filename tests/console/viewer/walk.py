@@ -1,0 +1,110 @@
+"""Walk through pages in a real Chromium and print what is wrong, as JSON: runs in a sandbox image, without turnwise.
+
+Called as ``python walk.py ADDRESS PATH...``. Wrong is a message in the console, a violation of the content security
+policy, an error of a script, a page wider than the window, and a key without its effect.
+"""
+
+import json
+import sys
+from typing import Any
+
+from playwright.sync_api import Browser, Page, sync_playwright
+
+CHROMIUM = "/usr/bin/chromium-headless-shell"
+WIDTHS = (1360, 400)
+THEMES = ("light", "dark")
+WATCH = """
+const report = (event) => console.error(`policy: ${event.violatedDirective} ${event.blockedURI}`);
+addEventListener("securitypolicyviolation", report);
+"""
+SETTLE_MS = 120
+
+
+def walk(browser: Browser, address: str, paths: list[str]) -> list[str]:
+    """Return what is wrong with the pages, in both themes and widths."""
+    problems: list[str] = []
+    for theme in THEMES:
+        for width in WIDTHS:
+            page = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=theme)
+            page.add_init_script(WATCH)
+            here: list[str] = []
+            page.on("console", lambda message, seen=here: seen.append(message.text))
+            page.on("pageerror", lambda error, seen=here: seen.append(str(error)))
+            for path in paths:
+                answer = page.goto(address + path)
+                page.wait_for_timeout(SETTLE_MS)
+                here += faults(page, answer, width)
+                problems += [f"{theme} {width} {path}: {one}" for one in here]
+                here.clear()
+            page.close()
+    return problems
+
+
+def faults(page: Page, answer: Any, width: int) -> list[str]:
+    """Return what is wrong with the page that is shown."""
+    found = []
+    if answer is None or answer.status != 200:
+        found.append(f"status {answer and answer.status}")
+    if (wide := page.evaluate("document.documentElement.scrollWidth")) > width:
+        found.append(f"{wide} pixels wide")
+    if page.locator(".plot").count() and not page.locator(".plot svg path").count():
+        found.append("a chart without a curve")
+    return found
+
+
+def pointer(browser: Browser, address: str, run: str) -> list[str]:
+    """Return which moves of the pointer lack their effect on a chart of a run."""
+    page = browser.new_page(viewport={"width": 1360, "height": 800})
+    page.goto(address + run)
+    page.wait_for_selector(".plot svg path", state="attached")
+    box = page.locator(".plot svg").first.bounding_box()
+    assert box is not None
+    middle, height = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    wrong = []
+    page.mouse.move(middle, height)
+    if not page.locator(".tip:not([hidden])").count():
+        wrong.append("no values under the pointer")
+    page.mouse.down()
+    page.mouse.move(middle + 90, height, steps=3)
+    page.mouse.up()
+    if page.locator("#reset[disabled]").count() or "from=" not in page.url:
+        wrong.append("no zoom after a drag")
+    page.locator("#reset").click()
+    page.mouse.click(middle, height)
+    page.wait_for_timeout(SETTLE_MS)
+    if "/updates/" not in page.url:
+        wrong.append("no update after a click")
+    page.close()
+    return wrong
+
+
+def keys(browser: Browser, address: str, run: str) -> list[str]:
+    """Return which keys lack their effect on the pages of a run: from its list of groups to a group, and back."""
+    page = browser.new_page(viewport={"width": 1360, "height": 800})
+    page.goto(f"{address}{run}/groups")
+    steps = [
+        ("?", "dialog[open]"),
+        ("Escape", "dialog:not([open])"),
+        ("j", "tr.current"),
+        ("Enter", ".fate"),
+    ]
+    steps += [("u", "a[aria-current=page]"), ("/", "#find:focus"), ("Escape", "body"), ("t", "html[data-theme]")]
+    wrong = []
+    for key, effect in steps:
+        page.keyboard.press(key)
+        try:
+            page.wait_for_selector(effect, timeout=3_000, state="attached")
+        except Exception as error:
+            wrong.append(f"key {key}: {type(error).__name__}")
+        page.wait_for_timeout(SETTLE_MS)
+    page.close()
+    return wrong
+
+
+if __name__ == "__main__":
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        address, run, *paths = sys.argv[1:]
+        wrong = walk(chromium, address, paths) + keys(chromium, address, run) + pointer(chromium, address, run)
+        chromium.close()
+    print(json.dumps(wrong))
