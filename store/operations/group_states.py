@@ -99,5 +99,7 @@ def transition(
     own = of_group or {}
     write_changes(conn, rollout_group, [(rows[name], {**values, **own.get(name, {})}) for name in moved])
     return moved
+
+
 IMPORTED = "imported"
 """Reason of the state of an imported group."""

@@ -67,9 +67,10 @@ def load_comparison(database: Database, given: Given) -> ComparisonPage:
     with database.read() as conn:
         known = [one.id for one in queries.list_runs(conn, limit=50)]
         rows = [queries.find_run(conn, name) for name in names]
-        results = [queries.task_results(conn, row) for row in rows] if len(names) > 1 else []
-    if len(names) < 2:
-        return ComparisonPage(names, None, [], known)
+        if len(names) < 2:
+            return ComparisonPage(names, None, [], known)
+        summaries = queries.run_summaries(conn, rows)
+        results = [queries.task_results(conn, row, summaries[row.id].held_out) for row in rows]
     paired = [paired_tasks(name, results[0], other) for name, other in zip(names[1:], results[1:], strict=True)]
     return ComparisonPage(names, compare(database, names), paired, known)
 
