@@ -107,12 +107,12 @@ def shade(row: TokenRow, first_version: int) -> str:
     """Return the classes of a token in the strip: one per way to shade it, with ``SHADES`` steps."""
     names = ["m1" if row.mask else "m0"]
     if row.logprob is not None:
-        names.append(f"l{min(SHADES, int(-2 * row.logprob + 0.5))}")
+        names.append(f"l{int(min(SHADES, -2 * row.logprob + 0.5))}")
     if row.advantage is not None:
-        names.append(f"a{'p' if row.advantage >= 0 else 'n'}{min(SHADES, ceil(4 * abs(row.advantage)))}")
+        names.append(f"a{'p' if row.advantage >= 0 else 'n'}{ceil(min(SHADES, 4 * abs(row.advantage)))}")
     if row.importance_weight is not None:
         off = abs(log(max(row.importance_weight, 1e-6)))
-        names.append(f"w{min(SHADES, int(10 * off + 0.5))}")
+        names.append(f"w{int(min(SHADES, 10 * off + 0.5))}")
     if row.version is not None:
         names.append(f"v{(row.version - first_version) % 6}")
     return " ".join(names)

@@ -21,7 +21,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 ANY_HOST = frozenset({"0.0.0.0", "::"})  # noqa: S104 - compared only
-COOKIE = "turnwise_view"
+COOKIE = "turnwise_view_{port}"
+"""A browser sends a cookie to every port of a host, so each viewer has its own."""
 POLICY = "; ".join(
     (
         "default-src 'none'",
@@ -46,22 +47,23 @@ HEADERS = {
 class Door:
     """The hosts by which the viewer may be called, and the token that a request needs."""
 
-    hosts: Collection[str] | None
-    """None: any address of the network, and the names of this machine."""
+    hosts: Collection[str]
     token: str | None
+    any_address: bool = False
+    """Whether any address of the network names this server too."""
 
     @classmethod
     def of(cls, host: str, token: str) -> "Door":
         """Return the door of a server that listens on ``host``; on loopback, no token is needed."""
         if host in LOOPBACK:
             return cls(LOOPBACK, None)
-        return cls(None if host in ANY_HOST else LOOPBACK | {host.lower()}, token)
+        if host in ANY_HOST:
+            return cls(LOOPBACK | {socket.gethostname().lower(), socket.getfqdn().lower()}, token, any_address=True)
+        return cls(LOOPBACK | {host.lower()}, token)
 
     def admits(self, host: str) -> bool:
         """Return whether the ``Host`` of a request, without its port, names this server."""
-        if self.hosts is not None:
-            return host in self.hosts
-        return is_address(host) or host in LOOPBACK | {socket.gethostname().lower(), socket.getfqdn().lower()}
+        return host in self.hosts or (self.any_address and is_address(host))
 
 
 class Guard:
@@ -100,14 +102,15 @@ class Guard:
 
     def _without_token(self, request: Request, token: str) -> Response | None:
         """Return the response to a request without the token; None if it has the token."""
+        cookie = COOKIE.format(port=request.url.port or 80)
         query = parse_qsl(request.url.query, keep_blank_values=True)
         if any(name == "token" and hmac.compare_digest(value.encode(), token.encode()) for name, value in query):
             rest = urlencode([(name, value) for name, value in query if name != "token"])
             path = "/" + quote(request.scope["path"].lstrip("/"))  # two slashes would name another host
             answer = RedirectResponse(f"{path}?{rest}" if rest else path, 303)
-            answer.set_cookie(COOKIE, token, httponly=True, samesite="lax")
+            answer.set_cookie(cookie, token, httponly=True, samesite="lax")
             return answer
-        sent = [cookie_parser(request.headers.get("cookie", "")).get(COOKIE, "")]
+        sent = [cookie_parser(request.headers.get("cookie", "")).get(cookie, "")]
         sent.append(request.headers.get("authorization", "").removeprefix("Bearer "))
         if any(hmac.compare_digest(one.encode(), token.encode()) for one in sent):
             return None

@@ -80,6 +80,8 @@ def group_fate(group: GroupRow, update: int | None, run_status: str, *, swept: i
         swept: members of which that update trained on no token.
     """
     state, reason = GroupState(group.state), f": {group.reason}" if group.reason else ""
+    if group.reason == IMPORTED:
+        return "imported as a demonstration, which `behavior_cloning` reads"
     if group.purpose == Purpose.EVAL.value:
         return "evaluation, which no update trains on"
     if update is not None:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from math import comb, sqrt
+from math import sqrt
 from statistics import fmean, stdev
 from typing import Any
 
@@ -116,8 +116,11 @@ def sign_test(better: int, worse: int) -> float | None:
     total = better + worse
     if not total:
         return None
-    tail = sum(comb(total, one) for one in range(min(better, worse) + 1))
-    return min(1.0, 2.0 * tail / float(2**total))
+    tail = ways = 1
+    for one in range(min(better, worse)):
+        ways = ways * (total - one) // (one + 1)
+        tail += ways
+    return min(1.0, 2 * tail / 2**total)
 
 
 def differing(configs: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:

@@ -3,14 +3,13 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ....errors import TurnwiseError
 from ....records import Step, Trajectory
 from ....store import queries
 from ....store.database import Database
 from ....store.errors import Pruned
 from ....store.queries.fates import GroupFate, MemberFate
 from ....store.queries.load import load_trajectories
-from ....trainer.config.errors import ConfigError
-from ....trainer.run.retraining.stored_batch import NotRecorded
 from ....trainer.run.retraining.token_rows import trained_tokens
 from ..given import Given
 from .text import Cut, advantages
@@ -114,7 +113,7 @@ def _advantages(database: Database, fate: GroupFate, names: Sequence[str]) -> tu
         with database.read() as conn:
             update = queries.load_update(conn, fate.group.run_id, fate.update)
         found = [trained_tokens(database, update, name) for name in names]
-    except (NotRecorded, ConfigError) as error:
+    except TurnwiseError as error:
         return none, str(error)
     return [advantages(one[name][1]) if name in one else {} for one, name in zip(found, names, strict=True)], ""
 

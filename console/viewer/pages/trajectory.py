@@ -2,12 +2,13 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from statistics import fmean
 from typing import Any
 
 from ....agents.tokens.token_texts import TokenTexts, system_text, tokenizer_of_run
+from ....errors import TurnwiseError
 from ....records import Source, Step, Task, Trajectory
 from ....store import queries
 from ....store.database import Database
@@ -201,7 +202,10 @@ def load_trajectory_page(database: Database, given: Given) -> TrajectoryPage:
 def _tokens(database: Database, found: Trajectory) -> tuple[TrajectoryTokens, TokenTexts | None, str]:
     """Return the tokens of an episode, their texts, and why some of their values are missing."""
     try:
-        tokens = trajectory_tokens(database, found)
+        try:  # to encode a demonstration as it was trained on needs its environment, and a page starts none
+            tokens = trajectory_tokens(database, found, with_update=found.source is not Source.EXPERT)
+        except TurnwiseError as error:
+            tokens = replace(trajectory_tokens(database, found, with_update=False), note=str(error))
         return tokens, tokenizer_of_run(database, found.run), tokens.note
     except ModuleNotFoundError:
         return TrajectoryTokens([], None, None, ""), None, NO_TOKENIZER

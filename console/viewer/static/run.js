@@ -3,6 +3,7 @@ import { Board, format } from "./chart.js";
 
 const host = document.getElementById("charts");
 if (host) start();
+else if (document.getElementById("no-update")) setTimeout(() => location.reload(), 5000);
 
 async function start() {
   const board = new Board((update) => location.assign(`${host.dataset.updates}/${update}`));
@@ -33,9 +34,16 @@ function point(one) {
 
 function follow(series, columns, points, board) {
   const { update, version, evaluations } = series.cursor;
-  const source = new EventSource(`${host.dataset.events}?cursor=${update + 1}.${version + 1}.${evaluations}`);
-  source.addEventListener("series", (event) => {
-    const fresh = JSON.parse(event.data);
+  let cursor = `${update + 1}.${version + 1}.${evaluations}`, source = null, ended = false;
+  const stop = () => { ended = true; source.close(); };
+  const listen = () => {
+    source = new EventSource(`${host.dataset.events}?cursor=${cursor}`);
+    source.addEventListener("series", (event) => { cursor = event.lastEventId; grow(JSON.parse(event.data)); });
+    source.addEventListener("ended", (event) => { stop(); showStatus(JSON.parse(event.data).status); });
+    source.addEventListener("rewound", () => { stop(); location.reload(); });
+    source.addEventListener("trouble", (event) => { stop(); showStatus(JSON.parse(event.data).error); });
+  };
+  const grow = (fresh) => {
     columns.updates.push(...fresh.updates);
     for (const [metric, values] of Object.entries(columns.values)) {
       values.push(...(fresh.values[metric] ?? fresh.updates.map(() => null)));
@@ -43,11 +51,14 @@ function follow(series, columns, points, board) {
     points.push(...fresh.evaluations.map(point));
     if (fresh.updates.length) showNewest(fresh);
     board.draw();
+  };
+  listen();
+  // A browser opens six connections per host: a hidden tab gives its own back.
+  document.addEventListener("visibilitychange", () => {
+    if (ended) return;
+    source.close();
+    if (!document.hidden) listen();
   });
-  const stop = () => source.close();
-  source.addEventListener("ended", (event) => { stop(); showStatus(JSON.parse(event.data).status); });
-  source.addEventListener("rewound", () => { stop(); location.reload(); });
-  source.addEventListener("trouble", (event) => { stop(); showStatus(JSON.parse(event.data).error); });
 }
 
 function showNewest(fresh) {

@@ -1,6 +1,7 @@
 """Values as the pages print them, and templates without inline script and style."""
 
 import re
+from math import inf
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from markupsafe import Markup
 from turnwise.console.viewer import rendering
 from turnwise.console.viewer.charts import charts_of
 from turnwise.console.viewer.rendering import (
+    SHADES,
     number,
     percent,
     plot,
@@ -68,6 +70,8 @@ def test_numbers_are_short() -> None:
 def test_a_token_has_one_class_per_way_to_shade_it() -> None:
     assert shade(TokenRow(5, "x", "policy", 1, -1.1, 7, -0.4, 1.5), 5) == "m1 l2 an2 w4 v2"
     assert shade(TokenRow(5, "x", "env", 0, None, None, None, None), 5) == "m0"
+    most = shade(TokenRow(5, "x", "policy", 1, -inf, 5, inf, 0.0), 5)
+    assert most == f"m1 l{SHADES} ap{SHADES} w{SHADES} v0"
 
 
 def test_a_plot_keeps_zero_and_gaps() -> None:

@@ -59,11 +59,14 @@ class TrajectoryTokens:
     """Why the values of the update are missing; empty if they are not."""
 
 
-def trajectory_tokens(database: Database, trajectory: Trajectory) -> TrajectoryTokens:
-    """Return the tokens of a trajectory, with the values of the newest surviving update that trained on it."""
+def trajectory_tokens(database: Database, trajectory: Trajectory, *, with_update: bool = True) -> TrajectoryTokens:
+    """Return the tokens of a trajectory, with the values of the newest surviving update that trained on it.
+
+    Without ``with_update``, the values of an update are left out.
+    """
     with database.read() as conn:
         uses = [use for use in queries.updates_with(conn, trajectory.id) if not use.abandoned]
-        update = queries.load_update(conn, uses[-1].run, uses[-1].update) if uses else None
+        update = queries.load_update(conn, uses[-1].run, uses[-1].update) if uses and with_update else None
     texts = tokenizer_of_run(database, trajectory.run)
     if update is None:
         return TrajectoryTokens(_turns(trajectory, {}, texts), None, None, "")
