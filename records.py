@@ -17,6 +17,8 @@ Column: TypeAlias = Sequence[Any] | NDArray[Any]
 """One value per token: a list where tokens are sampled, a numpy array where they come from the store."""
 
 Split: TypeAlias = Literal["train", "test"]
+Screenshots: TypeAlias = Literal["end", "all", "none"]
+"""The observations without images of which a run keeps the environment's screenshot: that of the end, all, or none."""
 SPLITS: tuple[Split, ...] = get_args(Split)
 """The splits of an environment's tasks. It draws disjoint instances for the two."""
 

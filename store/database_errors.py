@@ -55,7 +55,12 @@ def is_full(error: DBAPIError) -> bool:
 
 
 def is_transient(error: DBAPIError) -> bool:
-    """Return whether a retry of the transaction may succeed: the error is a lock, a deadlock or a lost connection."""
+    """Return whether a retry of the transaction may succeed: the error is a lock, a deadlock or a lost connection.
+
+    So is a file that cannot grow where code of an environment lowered a limit: it is raised again after its call.
+    """
+    if is_full(error) and lowered_limits():
+        return True
     origin = error.orig
     state = getattr(origin, "sqlstate", None)
     if error.connection_invalidated or state in _POSTGRES_TRANSIENT or (state or "").startswith("08"):

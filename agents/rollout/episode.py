@@ -7,13 +7,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from ...envs.errors import EnvTimeout
-from ...records import Group, Message, Status, Step, Trajectory
+from ...records import Group, Message, Screenshots, Status, Step, Trajectory
 from ...store.writing.trajectory_writer import TrajectoryWriter
 from .control import CONTINUES
 from .player import Player
 from .progress import Progress, Start
 from .running_group import RunningMember
-from .screenshots import Screenshots
 from .timeouts import Timeouts
 
 if TYPE_CHECKING:

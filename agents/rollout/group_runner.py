@@ -20,7 +20,7 @@ from time import monotonic
 from ...envs.errors import EnvError
 from ...envs.runner.env_thread import EnvThread
 from ...envs.tasks import env_key, env_key_of
-from ...records import COUNTED_STATUSES, SCORED_STATUSES, Group, Outcome, Source, Status, Task, Trajectory
+from ...records import COUNTED_STATUSES, SCORED_STATUSES, Group, Outcome, Screenshots, Source, Status, Task, Trajectory
 from ...store.writing.client import StoreClient
 from ...store.writing.trajectory_writer import TrajectoryWriter
 from .assignment import Assignment
@@ -30,7 +30,6 @@ from .player import Player, Restorable
 from .progress import Progress
 from .runners import play_episode, record_failed_start, run_to_completion
 from .running_group import RunningGroup, RunningMember
-from .screenshots import Screenshots
 from .timeouts import Timeouts
 
 MAX_RETRIES = 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from ...envs.errors import EnvError
 from ...errors import TurnwiseError
@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from ...envs.runner.env_thread import EnvThread
     from ...envs.runner.step_result import StepResult
 
-Screenshots = Literal["end", "all", "none"]
-"""The observations without images of which a run keeps the environment's screenshot: that of the end, all, or none."""
 SCREENSHOT_ERROR = "screenshot_error"
 """Key in a trajectory's ``extras``: the reason why a screenshot is missing."""
 END_TIMEOUT_S = 5.0

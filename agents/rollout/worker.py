@@ -21,7 +21,7 @@ from ...logs import LogFolder
 from ...process.children import isolate_signals
 from ...process.executor import start_executor
 from ...process.output import guard_descriptors
-from ...records import Group, Outcome, Purpose, Trajectory
+from ...records import Group, Outcome, Purpose, Screenshots, Trajectory
 from ...store.content.blob_root import BlobRoot
 from ...store.content.blobs import BlobStore
 from ...store.writing.client import StoreClient
@@ -33,7 +33,6 @@ from ..tokens.renderers import load_renderer
 from .assignment import Assignment
 from .group_runner import GroupRunner
 from .player import Player, PolicyContext
-from .screenshots import Screenshots
 from .timeouts import Timeouts
 
 PolicyPlayerFactory = Callable[[PolicyContext], Player]

@@ -3,6 +3,7 @@
 import secrets
 import socket
 from collections.abc import Callable
+from time import sleep
 
 import uvicorn
 
@@ -43,6 +44,7 @@ def serve(database: Database, host: str, port: int, run: str | None, report: Cal
             timeout_graceful_shutdown=SHUTDOWN_TIMEOUT_S,
         )
         uvicorn.Server(config).run(sockets=[listener])
+        sleep(SHUTDOWN_TIMEOUT_S)  # after a signal, the thread of ``trainer.shutdown`` ends the process with its code
 
 
 def listening(host: str, port: int) -> socket.socket:

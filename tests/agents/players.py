@@ -15,12 +15,11 @@ from turnwise.agents.rollout.assignment import Assignment
 from turnwise.agents.rollout.control import Controller
 from turnwise.agents.rollout.group_runner import GroupRunner
 from turnwise.agents.rollout.player import PlayerTurn
-from turnwise.agents.rollout.screenshots import Screenshots
 from turnwise.agents.rollout.timeouts import Timeouts
 from turnwise.envs.runner.call_thread import abandoned_threads
 from turnwise.envs.runner.env_thread import EnvThread
 from turnwise.envs.tasks import make_task
-from turnwise.records import Group, Horizon, Message, Outcome, Role, Source, Task, Trajectory
+from turnwise.records import Group, Horizon, Message, Outcome, Role, Screenshots, Source, Task, Trajectory
 from turnwise.store.database import Database, open_database
 from turnwise.store.run_store import RunStore
 from turnwise.store.writing.client import Send, StoreClient

@@ -23,7 +23,7 @@ def train(forked_commands: ForkedCommands, tmp_path: Path) -> Train:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--set", 'environments.0.id="turnwise/Sit-v0"'], "did you mean 'turnwise/TextSite-v0'?"),
+        (["--set", 'environments.0.id="turnwise/Site-v0"'], "did you mean 'turnwise/TextSite-v0'?"),
         (["--set", 'environments.0.id="no_such_module:Id-v0"'], "cannot import 'no_such_module'"),
         (["--set", "rollout.max_stalenes=1"], "max_staleness"),
         (["--set", 'loss.name="decoupled_pp"'], "decoupled_ppo"),

@@ -165,7 +165,7 @@ def test_an_id_of_a_module_is_proposed_with_it() -> None:
     with pytest.raises(UnknownEnvironment, match=f"did you mean '{FAULTY}'"):
         make(f"{module}:faults/Fault-v0")
     with pytest.raises(UnknownEnvironment, match=r"did you mean 'turnwise/TextSite-v0'"):
-        make("turnwise.envs:turnwise/Sight-v0")
+        make("turnwise.envs:turnwise/Site-v0")
 
 
 @pytest.mark.parametrize(

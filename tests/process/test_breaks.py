@@ -18,7 +18,7 @@ from turnwise.envs.runner.once import call_once
 from turnwise.errors import REFUSED
 from turnwise.process import limits, output
 from turnwise.process.output import EXIT_LOST, LOST
-from turnwise.store.database_errors import to_store_error
+from turnwise.store.database_errors import is_transient, to_store_error
 from turnwise.tests.process.breaks import BREAKS, WAYS
 
 from .conftest import Turnwise
@@ -82,10 +82,12 @@ def failed_write() -> DBAPIError:
 
 def test_a_limit_on_the_size_of_files_is_no_full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "lowered", Counter())
+    assert not is_transient(failed_write())
     assert "free some space" in str(to_store_error(failed_write(), "sqlite:///x"))
     monkeypatch.setattr(resource, "getrlimit", lambda number: (1000, 1000))
     assert "1000 bytes (`RLIMIT_FSIZE`): raise the limit" in str(to_store_error(failed_write(), "sqlite:///x"))
     limits.lowered["RLIMIT_FSIZE"] += 1
+    assert is_transient(failed_write())
     assert "code of an environment lowered" in str(to_store_error(failed_write(), "sqlite:///x"))
 
 

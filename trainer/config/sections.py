@@ -8,10 +8,10 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 from ...agents.engine.config import CPU_HEAD_SIZES, MAX_LORA_RANK
 from ...agents.engine.request import MIN_TEMPERATURE, check_temperature
 from ...agents.model_folder import model_folder
-from ...agents.rollout.screenshots import Screenshots
 from ...agents.rollout.timeouts import Timeouts
 from ...agents.weights.base import check_name
 from ...rates import MAX_SAMPLES
+from ...records import Screenshots
 
 HELD_OUT_SEED = 1_000_003
 """The first held-out task's number: the same tasks for every policy and every run."""

@@ -120,7 +120,7 @@ def sign_test(better: int, worse: int) -> float | None:
     for one in range(min(better, worse)):
         ways = ways * (total - one) // (one + 1)
         tail += ways
-    return min(1.0, 2 * tail / 2**total)
+    return min(1.0, 2 * tail / (1 << total))
 
 
 def differing(configs: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:

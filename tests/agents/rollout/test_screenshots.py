@@ -8,12 +8,11 @@ from typing import Any
 import pytest
 from turnwise.agents.reexecution.reexecute import reexecute
 from turnwise.agents.rollout import screenshots
-from turnwise.agents.rollout.screenshots import Screenshots
 from turnwise.agents.rollout.timeouts import Timeouts
 from turnwise.envs.base import Image
 from turnwise.envs.spaces import Png
 from turnwise.envs.tasks import make_task
-from turnwise.records import Status, Trajectory
+from turnwise.records import Screenshots, Status, Trajectory
 from turnwise.sandbox.errors import SandboxLost
 from turnwise.store.queries import load_trajectory
 from turnwise.tests.agents.players import QUICK, Stage, always, group, on_stage

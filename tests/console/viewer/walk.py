@@ -8,7 +8,7 @@ import json
 import sys
 from typing import Any
 
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, TimeoutError, sync_playwright
 
 CHROMIUM = "/usr/bin/chromium-headless-shell"
 WIDTHS = (1360, 400)
@@ -47,8 +47,11 @@ def faults(page: Page, answer: Any, width: int) -> list[str]:
         found.append(f"status {answer and answer.status}")
     if (wide := page.evaluate("document.documentElement.scrollWidth")) > width:
         found.append(f"{wide} pixels wide")
-    if page.locator(".plot").count() and not page.locator(".plot svg path").count():
-        found.append("a chart without a curve")
+    if page.locator(".plot").count():
+        try:
+            page.locator(".plot svg path").first.wait_for(state="attached", timeout=10_000)
+        except TimeoutError:
+            found.append("a chart without a curve")
     return found
 
 

@@ -318,7 +318,7 @@ def test_a_snapshot_of_another_environment_is_a_failure() -> None:
 
 def test_unknown_id_passes_through() -> None:
     with pytest.raises(UnknownEnvironment, match="did you mean 'turnwise/TextSite-v0'"):
-        asyncio.run(EnvThread("turnwise/Sit-v0").make(5))
+        asyncio.run(EnvThread("turnwise/Site-v0").make(5))
 
 
 def test_an_error_of_turnwise_is_reported_by_its_message_alone() -> None:
