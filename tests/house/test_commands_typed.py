@@ -25,6 +25,7 @@ QUICK = [
 ]
 """Commands that take a second or less, in an order in which they can be typed."""
 GPU, CLUSTER = "it needs a GPU", "it needs a cluster"
+SERVES = "it serves until Ctrl-C: `tests/console/viewer/test_server.py`"
 NOT_TYPED = {
     "make install": "CI begins with it",
     "make quickstart": "minutes: `tests/console/test_quickstart.py` and `make soak` train it",
@@ -40,6 +41,8 @@ NOT_TYPED = {
     "turnwise train examples/gpu_24gb.toml": GPU,
     "turnwise train examples/eight_gpus.toml": GPU,
     "turnwise train qwen.toml": GPU,
+    "turnwise view": SERVES,
+    "turnwise view --run quickstart": SERVES,
     "turnwise model merge runs/NAME/checkpoints/VERSION models/merged": "NAME and VERSION are the reader's",
     "turnwise runs score quickstart --rewards judged --reward llm_judge --option url=http://127.0.0.1:8000/v1 "
     "--option model=judge --option 'rubric=Was it done?'": "it needs the reader's judge",
