@@ -110,10 +110,11 @@ def clustered(tasks: Sequence[Counts]) -> tuple[float, float]:
     interval with an effective size: Franco et al. 2019, Journal of Survey Statistics and Methodology 7, 334-364).
 
     The design effect, the number of episodes over the effective one, is at least 1 and at most that of tasks whose
-    samples all end alike: the number of samples per task. With few tasks, or a share near 0 or 1, the variance says
-    little, so the effect is the mean of the measured one, with a weight of the tasks that tell (with a success, or with
-    a failure, whichever are fewer, less 1), and of that maximum, with a weight of ``PRIOR_TASKS``. One task, and tasks
-    that all succeed, thus count as one episode each. One sample per task has Wilson's interval.
+    samples all end alike: the number of samples per task. With few tasks, or a share near 0 or 1, the variance is a
+    poor estimate, so the effect is the mean of the measured one and of that maximum. The weight of the measured one is
+    the number of tasks with a success, or of those with a failure, whichever is less, minus 1; that of the maximum is
+    ``PRIOR_TASKS``. One task, and tasks that all succeed, thus count as one episode each. One sample per task has
+    Wilson's interval.
 
     In simulations with 10 to 200 tasks of 2 to 32 samples it covers at least 93 %.
     """
@@ -122,10 +123,10 @@ def clustered(tasks: Sequence[Counts]) -> tuple[float, float]:
         return nan, nan
     share = sum(successes for successes, _ in tasks) / trials
     most = sum(counted**2 for _, counted in tasks) / trials
-    telling = min(
+    informative = min(
         sum(successes > 0 for successes, _ in tasks), sum(successes < counted for successes, counted in tasks)
     )
-    effect, weight = most, max(0, telling - 1)
+    effect, weight = most, max(0, informative - 1)
     if weight:
         groups = len(tasks)
         variance = sum((successes - share * counted) ** 2 for successes, counted in tasks) / trials**2

@@ -89,12 +89,12 @@ def test_pass_at_k_is_over_at_least_nineteen_of_twenty_tasks() -> None:
 def test_the_interval_of_samples_of_one_task_is_that_of_the_effective_number_of_episodes() -> None:
     """The design effect is between 1 and the samples per task: the mean of the measured one and of 8 tasks' maximum."""
     assert clustered([(4, 4), (0, 4)] * 10) == pytest.approx(wilson(10, 20)), "measured: 4, as the maximum"
-    # Of 20 equal tasks all tell: 19 of the 27 weights have the effect 1, the other 8 have 4.
+    # 20 equal tasks, all informative: 19 of the 27 weights have the effect 1, the other 8 have 4.
     assert clustered([(2, 4)] * 20) == pytest.approx(wilson(80 / 102 * 27, 160 / 102 * 27))
-    # Shares 1, 1/2, 0, 1/2 of 8 each: variance 1/32 and 4/3 of it, effect 32 / 24 x 4 = 16/3; 3 tasks tell.
+    # Shares 1, 1/2, 0, 1/2 of 8 each: variance 1/32 and 4/3 of it, effect 32 / 24 x 4 = 16/3; 3 informative tasks.
     effect = (8 * 8 + 2 * 16 / 3) / 10
     assert clustered([(8, 8), (4, 8), (0, 8), (4, 8)]) == pytest.approx(wilson(16 / effect, 32 / effect))
-    assert clustered([(0, 2), (0, 2), (1, 2)]) == pytest.approx(wilson(0.5, 3)), "one task tells nothing"
+    assert clustered([(0, 2), (0, 2), (1, 2)]) == pytest.approx(wilson(0.5, 3)), "one informative task has no weight"
     assert clustered([(32, 64)]) == pytest.approx(wilson(0.5, 1)), "one task is one episode, whatever its samples"
     assert clustered([(4, 4)] * 5) == wilson(5, 5), "as for one sample per task"
     assert all(math.isnan(end) for end in clustered([(0, 0)]))
