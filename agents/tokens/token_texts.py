@@ -66,16 +66,8 @@ def tokenizer_of_run(database: Database, run: str) -> TokenTexts | None:
     return TokenTexts.load([*folders, absolute(policy)] if isinstance(policy, str) else folders)
 
 
-def system_text(database: Database, trajectory: Trajectory) -> str:
-    """Return the text before the first observation in the first context of the policy.
-
-    It is empty where the package that decodes tokens is not installed: the core does without it.
-    """
-    if not trajectory.messages or not trajectory.steps:
+def system_text(texts: TokenTexts | None, trajectory: Trajectory) -> str:
+    """Return the text before the first observation in the first context of the policy; empty without ``texts``."""
+    if texts is None or not trajectory.messages or not trajectory.steps:
         return ""
-    try:
-        texts = tokenizer_of_run(database, trajectory.run)
-    except ModuleNotFoundError:
-        return ""
-    first = trajectory.messages[0].tokens
-    return "" if texts is None else texts.decode(first).partition(trajectory.steps[0].observation)[0]
+    return texts.decode(trajectory.messages[0].tokens).partition(trajectory.steps[0].observation)[0]

@@ -58,8 +58,8 @@ def show(
         bool,
         typer.Option(
             "--tokens",
-            help="Every token: text, mask, log-probability, version, and its advantage and importance weight in the "
-            "update that trained on it.",
+            help="Every token: text, mask, log-probability, version, and its advantage, importance weight, mismatch, "
+            "entropy and staleness in the update that trained on it.",
         ),
     ] = False,
     images: Annotated[
@@ -99,7 +99,7 @@ def show(
 
 
 def _load(database: "Database", name: str, rewards: str | None, *, tokens: bool) -> _Shown:
-    from ...agents.tokens.token_texts import system_text
+    from ...agents.tokens.token_texts import system_text, tokenizer_of_run
     from ...store import queries
     from ...store.schema import OWN
 
@@ -112,13 +112,19 @@ def _load(database: "Database", name: str, rewards: str | None, *, tokens: bool)
         chosen = OWN if rewards is None else queries.reward_set(conn, found.run, rewards).no
         shaped = queries.rewards_of(conn, [name], chosen).get(name)
         task = queries.group_of(conn, name).task
+    try:
+        texts = tokenizer_of_run(database, found.run)
+    except ModuleNotFoundError:  # the core shows the rest without it
+        if tokens:
+            raise
+        texts = None
     values = None
     if tokens:
         from ...trainer.run.retraining.token_rows import trajectory_tokens
 
-        values = trajectory_tokens(database, found)
+        values = trajectory_tokens(database, found, texts)
     last = queries.final_observation(database, name)
-    return _Shown(found, task, training, system_text(database, found), last, shaped, values)
+    return _Shown(found, task, training, system_text(texts, found), last, shaped, values)
 
 
 def _chosen(found: Trajectory, turn: int | None) -> Sequence[Step]:

@@ -10,8 +10,8 @@ the order of the samples), not the state of the components that computed them, s
 An *action token* of a sample is one with a source: the policy sampled it, or its turn came from elsewhere. The stored
 arrays have one value per sample (``position``, ``group``, ``path``, ``tokens``) or per action token. An array whose
 values all equal its value in ``DEFAULTS`` is left out. Log-probabilities are float16 differences: to those at sampling
-(``logprob``; 0 where no policy sampled the token), and of the proximal policy to ``logprob``. A re-training computes
-them again.
+(``logprob``; 0 where no policy sampled the token), and of the proximal policy to ``logprob``. ``entropy`` holds float16
+entropies, where the loss computes them. A re-training computes all of them again.
 """
 
 from collections.abc import Sequence
@@ -51,6 +51,8 @@ class SampleDetail:
     """Log-probability in the update minus that at sampling; 0 where not trained on."""
     proximal_changes: NDArray[np.float16]
     """Log-probability of the proximal policy minus that in the update; 0 where not trained on."""
+    entropies: NDArray[np.float16]
+    """Entropies in the update, in nats; NaN where not trained on, and everywhere if the loss computes none."""
 
 
 def half(values: NDArray[np.float32]) -> NDArray[np.float16]:
@@ -71,6 +73,9 @@ def encode_details(details: Sequence[SampleDetail]) -> bytes:
         "logprob": np.concatenate([detail.logprob_changes for detail in details]).astype(np.float16),
         "proximal": np.concatenate([detail.proximal_changes for detail in details]).astype(np.float16),
     }
+    entropies = np.concatenate([detail.entropies for detail in details]).astype(np.float16)
+    if not np.isnan(entropies).all():
+        arrays["entropy"] = entropies
     return pack({name: one for name, one in arrays.items() if name not in DEFAULTS or np.any(one != DEFAULTS[name])})
 
 
@@ -92,6 +97,7 @@ def decode_details(data: bytes) -> list[SampleDetail]:
             arrays.get("source", np.zeros(total, np.uint8)),
             arrays["logprob"],
             arrays.get("proximal", np.zeros(total, np.float16)),
+            arrays.get("entropy", np.full(total, np.nan, np.float16)),
         ]
     except KeyError as error:
         raise ValueError(f"the detail of a batch item has no array {error}") from error

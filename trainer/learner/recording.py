@@ -20,7 +20,7 @@ from .provenance import Recipe, SampleDetail, encode_details, half
 
 
 class LogprobTrace:
-    """Log-probabilities per sample, from the first pass over the batch.
+    """Log-probabilities and entropies per sample, from the first pass over the batch.
 
     A later pass is left out: it may give a sample to another rank of the learner.
     """
@@ -30,18 +30,26 @@ class LogprobTrace:
         """Index of the sample in the batch -> those of the policy being updated. (trained tokens,)"""
         self.proximal: dict[int, NDArray[np.float32]] = {}
         """Index of the sample in the batch -> those of the proximal policy. (trained tokens,)"""
+        self.entropy: dict[int, NDArray[np.float32]] = {}
+        """Index of the sample in the batch -> its entropies, in nats, if the loss computes them. (trained tokens,)"""
         self.first_step: set[int] = set()
         """Indices of the samples in the first optimizer step: ``current`` holds their log-probabilities under the
         weights that the update begins with."""
 
     def add(
-        self, samples: Sequence[int], minibatch: Minibatch, current: Sequence[Tensor], proximal: Sequence[Tensor]
+        self,
+        samples: Sequence[int],
+        minibatch: Minibatch,
+        current: Sequence[Tensor],
+        proximal: Sequence[Tensor],
+        entropy: Sequence[Tensor] = (),
     ) -> None:
         """Add one optimizer step.
 
         Args:
             samples: index in the batch of each sample of the minibatch.
-            current, proximal: per micro-batch, the values of its trained tokens.
+            current, proximal, entropy: per micro-batch, the values of its trained tokens; no entropies if the loss
+                computes none.
         """
         if not self.first_step:
             self.first_step.update(samples)
@@ -49,7 +57,9 @@ class LogprobTrace:
         if not order:  # the other ranks compute all samples of the step
             return
         lengths = minibatch.lengths[order].tolist()
-        for found, values in ((self.current, current), (self.proximal, proximal)):
+        for found, values in ((self.current, current), (self.proximal, proximal), (self.entropy, entropy)):
+            if not values:
+                continue
             flat = torch.cat(list(values)).detach().cpu()
             for index, part in zip(order, torch.split(flat, lengths), strict=True):
                 found[samples[index]] = part.numpy().astype(np.float32)
@@ -133,10 +143,13 @@ def _detail(one: TrainSample, position: int, group: int, used: NDArray[np.int8],
     acted = one.sample.sources >= 0
     trained = trained_tokens(one)
     logprobs, proximal = np.zeros(len(acted), np.float32), np.zeros(len(acted), np.float32)
+    entropy = np.full(len(acted), np.nan, np.float32)
     if position in trace.current:
         sampled = one.sample.mask[trained] != 0
         logprobs[trained] = trace.current[position] - np.where(sampled, one.sample.logprobs[trained], np.float32(0))
         proximal[trained] = trace.proximal[position] - trace.current[position]
+    if position in trace.entropy:
+        entropy[trained] = trace.entropy[position]
     return SampleDetail(
         position,
         group,
@@ -146,6 +159,7 @@ def _detail(one: TrainSample, position: int, group: int, used: NDArray[np.int8],
         np.searchsorted(used, one.sample.sources[acted]).astype(np.uint8),
         half(logprobs[acted]),
         half(proximal[acted]),
+        half(entropy[acted]),
     )
 
 

@@ -52,8 +52,8 @@ class TurnView:
     screenshot: str
     """An image that the run kept of the observation and that no policy read; empty for none."""
     action: Cut
-    said: Cut | None
-    """The text that the policy sampled in this turn; None if that is the action alone, or no tokenizer is known."""
+    sampled_text: Cut | None
+    """The policy's text of this turn; None if that is the action alone, or no tokenizer is known."""
     reward: float
     reward_parts: Mapping[str, float]
     shaped: float | None
@@ -179,7 +179,7 @@ def load_trajectory_page(database: Database, given: Given) -> TrajectoryPage:
         training=queries.training_of(row, uses, status),
         uses=uses,
         siblings=fate.members,
-        system=Cut.of(system_text(database, found).strip(), limit) if not start else Cut("", 0),
+        system=Cut.of(system_text(texts, found).strip(), limit) if not start else Cut("", 0),
         turns=shown,
         total=total,
         start=start,
@@ -202,13 +202,14 @@ def load_trajectory_page(database: Database, given: Given) -> TrajectoryPage:
 def _tokens(database: Database, found: Trajectory) -> tuple[TrajectoryTokens, TokenTexts | None, str]:
     """Return the tokens of an episode, their texts, and why some of their values are missing."""
     try:
-        try:  # to encode a demonstration as it was trained on needs its environment, and a page starts none
-            tokens = trajectory_tokens(database, found, with_update=found.source is not Source.EXPERT)
-        except TurnwiseError as error:
-            tokens = replace(trajectory_tokens(database, found, with_update=False), note=str(error))
-        return tokens, tokenizer_of_run(database, found.run), tokens.note
+        texts = tokenizer_of_run(database, found.run)
     except ModuleNotFoundError:
         return TrajectoryTokens([], None, None, ""), None, NO_TOKENIZER
+    try:  # to encode a demonstration as it was trained on needs its environment, and a page starts none
+        tokens = trajectory_tokens(database, found, texts, with_update=found.source is not Source.EXPERT)
+    except TurnwiseError as error:
+        tokens = replace(trajectory_tokens(database, found, texts, with_update=False), note=str(error))
+    return tokens, texts, tokens.note
 
 
 def _turn(
@@ -225,8 +226,8 @@ def _turn(
     values = [row.advantage for row in rows if row.advantage is not None]
     shaped = None if rewards is None or rewards.rewards is None else rewards.rewards[step.index]
     sampled = [row.id for row in rows if row.mask and row.source == Source.POLICY.value]
-    said = texts.decode(sampled) if texts is not None and sampled else step.action
-    says_more = any(char.isalnum() for char in _CONTROL.sub("", said.replace(step.action, "", 1)))
+    sampled_text = texts.decode(sampled) if texts is not None and sampled else step.action
+    is_longer = any(char.isalnum() for char in _CONTROL.sub("", sampled_text.replace(step.action, "", 1)))
     kept = rows[: None if limit is None else TOKENS_SHOWN] if shows_tokens else []
     return TurnView(
         index=step.index,
@@ -234,7 +235,7 @@ def _turn(
         images=step.images,
         screenshot=step.screenshot,
         action=Cut.of(step.action, limit),
-        said=Cut.of(said, limit) if says_more else None,
+        sampled_text=Cut.of(sampled_text, limit) if is_longer else None,
         reward=step.reward,
         reward_parts=step.reward_parts,
         shaped=None if shaped == step.reward else shaped,

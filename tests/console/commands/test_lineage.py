@@ -85,11 +85,15 @@ def test_the_tokens_of_a_trajectory_have_their_text_and_the_values_of_its_update
     assert [tokenizer["model"]["vocab"][row["text"]] for row in rows] == [row["id"] for row in rows]
     sampled = [row for row in rows if row["mask"]]
     trained_on = [token for step in member["steps"] for token in step["tokens"]]
-    for name, other in [("logprob", "sampled_logprob")] + [(one, one) for one in ("text", "version", "advantage")]:
+    for name, other in [("logprob", "sampled_logprob")] + [
+        (one, one) for one in ("text", "version", "advantage", "entropy", "staleness")
+    ]:
         assert [row[name] for row in sampled] == [token[other] for token in trained_on], name
     for row, token in zip(sampled, trained_on, strict=True):
         weight = math.exp(token["proximal_logprob"] - token["sampled_logprob"])
         assert row["importance_weight"] == pytest.approx(weight)
+        assert row["mismatch"] == token["trained_logprob"] - token["sampled_logprob"]
+        assert 0 < row["entropy"] <= math.log(len(tokenizer["model"]["vocab"])) + 1e-3
     assert all(row["advantage"] is row["logprob"] is row["version"] is None for row in rows if not row["mask"])
     (turn,) = read(turnwise, trained, "trajectories", "show", "g2-1", "--tokens", "--turn", "1")["tokens"]["turns"]
     assert turn == found["tokens"]["turns"][1]

@@ -1,5 +1,6 @@
 """The detail of a batch item: exact where an update depends on it, small, and checked when it is read."""
 
+from dataclasses import replace
 from random import Random
 
 import numpy as np
@@ -9,7 +10,8 @@ from turnwise.trainer.learner.provenance import SampleDetail, decode_details, en
 
 TURNS, TOKENS = 8, 8
 """Turns of an episode, and sampled tokens of a turn. With its observation, such a turn has some 24 tokens."""
-MAX_BYTES_PER_STEP = 60
+MAX_BYTES_PER_STEP = 48
+"""Of them, 2 per token are its entropy."""
 
 
 def detail(tokens: int, stream: Random, advantage: float = 0.5, path: int = 0) -> SampleDetail:
@@ -24,6 +26,7 @@ def detail(tokens: int, stream: Random, advantage: float = 0.5, path: int = 0) -
         np.zeros(tokens, np.uint8),
         half(changes),
         np.zeros(tokens, np.float16),
+        half(np.asarray([stream.random() for _ in range(tokens)], np.float32)),
     )
 
 
@@ -38,6 +41,7 @@ def test_details_come_back_as_they_were() -> None:
         np.asarray([0, 1, 0], np.uint8),
         np.asarray([0.5, 0.0, -2.0], np.float16),
         np.asarray([0.0, 0.0, 0.125], np.float16),
+        np.asarray([0.75, np.nan, 2.5], np.float16),
     )
     for given in ([detail(5, stream)], [detail(3, stream), other], [other, detail(0, stream)]):
         found = decode_details(encode_details(given))
@@ -45,13 +49,22 @@ def test_details_come_back_as_they_were() -> None:
             (one.position, one.group, one.path) for one in given
         ]
         for one, expected in zip(found, given, strict=True):
-            for name in ("advantages", "weights", "sources", "logprob_changes", "proximal_changes"):
+            for name in ("advantages", "weights", "sources", "logprob_changes", "proximal_changes", "entropies"):
                 assert getattr(one, name).tobytes() == getattr(expected, name).tobytes()
 
 
 def test_a_step_costs_few_bytes() -> None:
     per_trajectory = len(encode_details([detail(TURNS * TOKENS, Random(1))]))
-    assert per_trajectory / TURNS < MAX_BYTES_PER_STEP / 2
+    assert per_trajectory / TURNS < MAX_BYTES_PER_STEP
+
+
+def test_an_entropy_costs_at_most_two_bytes_and_nothing_where_the_loss_computes_none() -> None:
+    stream, tokens = Random(2), 2_000
+    with_entropy = detail(tokens, stream)
+    without = replace(with_entropy, entropies=np.full(tokens, np.nan, np.float16))
+    assert len(encode_details([with_entropy])) - len(encode_details([without])) <= 2 * tokens + 32
+    assert "entropy" not in unpack(encode_details([without]))
+    assert np.isnan(decode_details(encode_details([without]))[0].entropies).all()
 
 
 def test_values_beyond_float16_are_its_largest() -> None:

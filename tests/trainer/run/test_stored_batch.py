@@ -55,12 +55,13 @@ def sources(scored: ScoredGroup, source: Source) -> ScoredGroup:
 
 
 def traced(batch: Batch) -> LogprobTrace:
-    """Return log-probabilities that are up to 1 nat away from those at sampling."""
+    """Return log-probabilities and entropies that differ from token to token."""
     trace, stream = LogprobTrace(), np.random.default_rng(5)
     for position, one in enumerate(batch.samples):
         places = trained_tokens(one)
         trace.current[position] = stream.uniform(-2, 0, len(places)).astype(np.float32)
         trace.proximal[position] = stream.uniform(-2, 0, len(places)).astype(np.float32)
+        trace.entropy[position] = stream.uniform(0, 3, len(places)).astype(np.float32)
     return trace
 
 
@@ -146,7 +147,9 @@ def test_the_samples_are_those_that_the_learner_received(advantage: AdvantageEst
         places = trained_tokens(one.train)
         assert one.logprobs[places] == pytest.approx(trace.current[one.position], abs=2e-3)
         assert one.proximal[places] == pytest.approx(trace.proximal[one.position], abs=2e-3)
+        assert one.entropies[places] == pytest.approx(trace.entropy[one.position], abs=2e-3)
         assert np.isnan(np.delete(one.logprobs, places)).all()
+        assert np.isnan(np.delete(one.entropies, places)).all()
     _check_steps(found, members)
 
 

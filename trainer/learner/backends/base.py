@@ -48,7 +48,7 @@ class LearnerBackend(Protocol):
             lr_progress: share of the learning rate schedule that has passed, 0 to 1.
             update: updates done before this one; the rate rises over the first ``lr_warmup_steps``.
             stream: the random stream that shuffles the minibatches.
-            trace: receives the log-probabilities of the trained tokens.
+            trace: receives the log-probabilities and the entropies of the trained tokens.
 
         Raises:
             TurnwiseError: the loss or gradient of an optimizer step is NaN or infinite, or a rank died. The steps

@@ -124,6 +124,7 @@ class FsdpLearner:
             for result in results:
                 trace.current.update(result.trace.current)
                 trace.proximal.update(result.trace.proximal)
+                trace.entropy.update(result.trace.entropy)
                 trace.first_step |= result.trace.first_step
         return dict(first.metrics)
 

@@ -289,12 +289,15 @@ class Learner:
         own_metrics = MetricReducer()
         before: list[Tensor] = []
         proximal: list[Tensor] = []
+        entropy: list[Tensor] = []
         self.loss.prepare(samples)
         self.optimizer.zero_grad(set_to_none=True)
         for one, start in zip(micro_batches, starts, strict=True):
             batch = self._token_batch(one, minibatch, start)
             before.append(batch.logprobs.detach())
             proximal.append(batch.proximal.detach())
+            if Need.ENTROPY in batch.needed or Need.ENTROPY_GRADIENT in batch.needed:
+                entropy.append(batch.entropy.detach())
             output = self.loss(batch)
             output.loss.backward()  # type: ignore[no-untyped-call]
             own_loss += float(output.loss.detach())
@@ -326,7 +329,7 @@ class Learner:
                 "least 0; the step is not applied, and the run resumes from its last checkpoint"
             )
         if trace is not None:
-            trace[0].add(trace[1], minibatch, before, proximal)
+            trace[0].add(trace[1], minibatch, before, proximal, entropy)
         max_kl = self.config.max_kl
         parameters = [self._ranks.own(one) for _, one in self.named_parameters()]
         weights = [parameter.clone() for parameter in parameters] if max_kl else []

@@ -41,6 +41,9 @@ class StoredSample:
     """Log-probabilities in the update, to the precision of a float16 difference; NaN where not trained on."""
     proximal: NDArray[np.float32]
     """Log-probabilities of the proximal policy, likewise."""
+    entropies: NDArray[np.float32]
+    """Entropies in the update, to the precision of a float16; NaN where not trained on, and everywhere if the loss
+    computes none."""
 
 
 def recipe_of(update: StoredUpdate) -> Recipe:
@@ -152,11 +155,15 @@ def _stored(
     proximal = logprobs + _spread(detail.proximal_changes.astype(np.float32), acted, 0)
     unknown = np.float32(nan)
     return StoredSample(
-        detail.position, train, np.where(trained, logprobs, unknown), np.where(trained, proximal, unknown)
+        detail.position,
+        train,
+        np.where(trained, logprobs, unknown),
+        np.where(trained, proximal, unknown),
+        _spread(detail.entropies.astype(np.float32), acted, nan),
     )
 
 
-def _spread(values: NDArray[T], acted: NDArray[np.bool_], fill: int) -> NDArray[T]:
+def _spread(values: NDArray[T], acted: NDArray[np.bool_], fill: float) -> NDArray[T]:
     """Return ``values``, one per action token, at the action tokens of a sample, and ``fill`` elsewhere."""
     whole = np.full(len(acted), fill, values.dtype)
     whole[acted] = values
@@ -193,6 +200,8 @@ class TrainedToken:
     """Log-probability in the update; None where not trained on."""
     proximal_logprob: float | None
     """Log-probability under the proximal policy; None where not trained on."""
+    entropy: float | None
+    """Entropy in the update, in nats; None where not trained on, or if the loss of the run computes none."""
     importance_weight: float | None
     """Proximal/behavior, before the cap of the loss; None where either log-probability is unknown."""
 
@@ -236,6 +245,7 @@ def _tokens(stored: StoredSample) -> list[tuple[int, TrainedToken]]:
                 sampled_logprob=_known(sample.logprobs[place]),
                 trained_logprob=_known(stored.logprobs[place]),
                 proximal_logprob=_known(stored.proximal[place]),
+                entropy=_known(stored.entropies[place]),
                 importance_weight=_known(np.exp(np.float64(stored.proximal[place]) - sample.logprobs[place])),
             ),
         )

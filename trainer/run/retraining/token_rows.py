@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isnan
 
-from ....agents.tokens.token_texts import TokenTexts, tokenizer_of_run
+from ....agents.tokens.token_texts import TokenTexts
 from ....records import NO_VERSION, Message, Trajectory
 from ....store import queries
 from ....store.database import Database
@@ -36,6 +36,13 @@ class TokenRow:
     """In the update; None where no update trained on the token."""
     importance_weight: float | None
     """Proximal/behavior in the update, before its cap; None likewise."""
+    mismatch: float | None = None
+    """Log-probability in the update minus that of the engine, in nats; None likewise. At staleness 0 both are of equal
+    weights, so that their arithmetic alone differs; at a larger one, the weights differ too."""
+    entropy: float | None = None
+    """Of the distribution in the update, in nats; None likewise, or if the loss of the run computes none."""
+    staleness: int | None = None
+    """Updates between the version that sampled the token and the one that was updated; None likewise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,15 +66,18 @@ class TrajectoryTokens:
     """Why the values of the update are missing; empty if they are not."""
 
 
-def trajectory_tokens(database: Database, trajectory: Trajectory, *, with_update: bool = True) -> TrajectoryTokens:
+def trajectory_tokens(
+    database: Database, trajectory: Trajectory, texts: TokenTexts | None, *, with_update: bool = True
+) -> TrajectoryTokens:
     """Return the tokens of a trajectory, with the values of the newest surviving update that trained on it.
 
-    Without ``with_update``, the values of an update are left out.
+    Args:
+        texts: of the tokenizer of its run (``tokenizer_of_run``); None leaves them out.
+        with_update: False leaves out the values of an update.
     """
     with database.read() as conn:
         uses = [use for use in queries.updates_with(conn, trajectory.id) if not use.abandoned]
         update = queries.load_update(conn, uses[-1].run, uses[-1].update) if uses and with_update else None
-    texts = tokenizer_of_run(database, trajectory.run)
     if update is None:
         return TrajectoryTokens(_turns(trajectory, {}, texts), None, None, "")
     try:
@@ -113,6 +123,7 @@ def _turns(
 
 def _row(message: Message, place: int, trained: TrainedToken | None, texts: TokenTexts | None) -> TokenRow:
     token, version, logprob = int(message.tokens[place]), int(message.versions[place]), float(message.logprobs[place])
+    learner = None if trained is None else trained.trained_logprob
     return TokenRow(
         id=token,
         text=None if texts is None else texts.text(token),
@@ -122,4 +133,7 @@ def _row(message: Message, place: int, trained: TrainedToken | None, texts: Toke
         version=None if version == NO_VERSION else version,
         advantage=None if trained is None else trained.advantage,
         importance_weight=None if trained is None else trained.importance_weight,
+        mismatch=None if learner is None or isnan(logprob) else learner - logprob,
+        entropy=None if trained is None else trained.entropy,
+        staleness=None if trained is None else trained.staleness,
     )
