@@ -15,6 +15,8 @@ enables. The contract:
   * ``reward_parts``: the named addends of the reward;
   * ``patch``: the action that the environment applied instead of the agent's: the history of the agent's later turns
     shows it in place of its own;
+  * ``targets``: the places of the screen that the action points at, each ``[x, y]`` or ``[x, y, width, height]`` in
+    pixels of the screenshot, for the viewer;
   * ``extras``: JSON values for the record, merged over the episode, such as the image of a sandbox.
 * ``step`` receives the answer without the thoughts (``runner.thoughts``).
 * Malformed text from an agent is an outcome (an observation), never an exception.

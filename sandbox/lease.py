@@ -13,6 +13,8 @@ from .sandbox import Sandbox
 from .spec import SandboxSpec
 from .streams import Forward, SandboxProcess, SandboxStream
 
+LIMITS = ("cpus", "memory_mib", "disk_mib", "pids", "network")
+"""The fields of a spec that an episode records."""
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -59,6 +61,11 @@ class SandboxLease:
     def digest(self) -> str:
         """Return the digest of the image; empty if the backend has no images."""
         return self._sandbox.digest
+
+    def facts(self) -> dict[str, Any]:
+        """Return image, digest, backend and limits, as JSON values for the record of an episode."""
+        spec, own = self.spec, {"digest": self.digest, "backend": self._sandbox.backend}
+        return {"image": spec.image, **own, **{name: getattr(spec, name) for name in LIMITS}}
 
     def __enter__(self) -> Self:
         """Return the lease, which the end of the ``with`` block releases."""

@@ -320,6 +320,7 @@ class Pool:
         sandbox = None
         try:
             sandbox = await self.backend.start(spec)
+            sandbox.backend = self.backend.name
         except PERMANENT_ERRORS as error:
             self._counts["start_failures"] += 1
             self._fail_waiters(spec, error)

@@ -69,6 +69,7 @@ class Sandbox:
         connection: GuestConnection,
         on_close: Callable[[], Awaitable[None]],
         digest: str = "",
+        backend: str = "",
     ) -> None:
         """Wrap a started sandbox; ``close`` awaits ``on_close`` once, which must not raise."""
         self.id = name
@@ -80,6 +81,8 @@ class Sandbox:
         self._closed = False
         self.digest = digest
         """Digest of the image; empty if the backend has no images."""
+        self.backend = backend
+        """Name of the backend that started it; the pool sets it."""
         self.expires_at = min(monotonic() + spec.ttl_s, connection.ends_at)
         connection.ends_at = self.expires_at
 

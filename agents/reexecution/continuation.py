@@ -82,7 +82,7 @@ class StoredStart:
             images = images_by_hash(before)
             progress.images.update(images)
             progress.steps.append(replace(step, message=None, images=tuple(images), screenshot=""))
-            progress.extras.update(result.extras)
+            progress.add_extras(result, step.index)
             turns.append(PastTurn(before.text, before.images, step.action if result.patch is None else result.patch))
         progress.turns, progress.reward = self.at, fsum(step.reward for step in progress.steps)
         progress.success, progress.last = result.success, result

@@ -32,7 +32,7 @@ from .compare import CALL_TIMEOUT_S, StepVerdict, compare, compare_end, compare_
 from .stored import Stored, answered, load, missing_environment, not_executable, upgrade_of
 
 SANDBOX = "sandbox"
-"""Key in a trajectory's ``extras``: the ``image`` of its sandbox, and the image's ``digest``."""
+"""Key in a trajectory's ``extras``: the facts of its sandbox, with its ``image`` and the image's ``digest``."""
 Keep: TypeAlias = Callable[[str, int, bytes], None]
 """Receives each screenshot of a re-execution, a PNG file, with the trajectory's id and the number of turns so far."""
 WINDOW = 4

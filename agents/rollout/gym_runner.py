@@ -102,7 +102,7 @@ class GymRunner:
         step = _step(progress.turns, before, played, messages, images, kept, model_ms, result)
         episode.add_turn(step, messages, images | kept, played.tokens)
         progress.success, progress.last = result.success, result
-        progress.extras.update(result.extras)
+        progress.add_extras(result, step.index)
         return result
 
     async def _screenshot(self, seen: StepResult) -> bytes | None:

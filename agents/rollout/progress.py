@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from ...envs.runner.env_thread import EnvThread
     from ...envs.runner.step_result import StepResult
 
+TARGETS = "targets"
+"""Key in a trajectory's ``extras``: by turn, the places of the screen that its action points at."""
+
 
 @dataclass(slots=True)
 class Progress:
@@ -40,6 +43,12 @@ class Progress:
         of = trajectory
         ended = (self.status, self.reward, self.success, self.turns, self.tokens, self.error, self.reached)
         return Outcome(of.id, of.member, of.attempt, *ended, self.cut_turns)
+
+    def add_extras(self, result: StepResult, turn: int) -> None:
+        """Merge the extras of a turn's result, and keep the places that its action points at."""
+        self.extras.update(result.extras)
+        if result.targets:
+            self.extras[TARGETS] = {**self.extras.get(TARGETS, {}), str(turn): result.targets}
 
     def set_extra(self, key: str, value: object, absent: object = "") -> None:
         """Set a key of ``extras``, or remove it if ``value`` is ``absent``: a start may hold another episode's."""

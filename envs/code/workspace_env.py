@@ -47,7 +47,7 @@ class WorkspaceEnv(EpisodeEnv[T]):
         """The task of the running episode."""
 
     def _open(self, task: CodeTask) -> dict[str, Any]:
-        """Lease a clean sandbox with the workspace of a task; return its image and digest, for ``extras``.
+        """Lease a clean sandbox with the workspace of a task; return its facts, for ``extras``.
 
         Raises:
             SandboxError: no sandbox can be leased, or it fails.
@@ -55,7 +55,7 @@ class WorkspaceEnv(EpisodeEnv[T]):
         if task.tests:
             prepare_tests(task)
         self._box = open_sandbox(task.spec, task.workspace)
-        return {"sandbox": {"image": self._box.spec.image, "digest": self._box.digest}}
+        return {"sandbox": self._box.facts()}
 
     def snapshot(self) -> tuple[T, bytes] | None:
         """Return the episode and the files of its sandbox; None if the episode is over or has no snapshot now."""

@@ -175,10 +175,10 @@ class DriverClient:
             return None
 
     def extras(self) -> dict[str, Any]:
-        """Return the image and digest of the sandbox, for ``info["extras"]``; empty without a sandbox."""
+        """Return the facts of the sandbox, for ``info["extras"]``; empty without a sandbox."""
         if self.sandbox is None:
             return {}
-        return {"sandbox": {"image": self.sandbox.spec.image, "digest": self.sandbox.digest}}
+        return {"sandbox": self.sandbox.facts()}
 
     def close(self) -> None:
         """Release the sandbox."""

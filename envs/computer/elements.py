@@ -32,6 +32,21 @@ def in_viewport(node: Node) -> bool:
     return "id" in node and bool(node.get("in_viewport"))
 
 
+def targets(action: Mapping[str, Any], nodes: Sequence[Node]) -> list[list[float]]:
+    """Return the points and boxes of the screen that an action names: ``[x, y]`` or ``[x, y, width, height]``.
+
+    An element without a place in the window has none.
+
+    Args:
+        action: as the driver takes it (``calls.Action.as_request``).
+        nodes: of the observation that the action answers.
+    """
+    boxes = {node["id"]: node["rect"] for node in nodes if in_viewport(node) and "rect" in node}
+    elements = [boxes[action[key]] for key in ("id", "to", "to_id") if action.get(key) in boxes]
+    points = [(action[x], action[y]) for x, y in (("x", "y"), ("to_x", "to_y")) if x in action]
+    return [[round(float(value), 1) for value in one] for one in (*elements, *points)]
+
+
 MAX_TEXT_CHARS = 12_000
 MAX_TITLE_CHARS = 300
 """Limit of one address or title."""

@@ -21,7 +21,7 @@ from ..options import one_of
 from ..spaces import FreeText, Png, PngSpace
 from .calls import Action, InvalidAction
 from .driver_client import DriverClient, Steps
-from .elements import MARKED_ROLES, Node, in_viewport, render
+from .elements import MARKED_ROLES, Node, in_viewport, render, targets
 
 MARK_COLORS = ((200, 30, 30), (30, 90, 200), (20, 130, 60), (150, 60, 170), (190, 110, 0))
 MARK_SIZE_PX = 10
@@ -160,6 +160,7 @@ class ScreenEnv(EpisodeEnv[T]):
         """Apply the action on the last line of the text."""
         parsed = self._parse(action)
         actions = () if isinstance(parsed, InvalidAction) else tuple(parsed)
+        pointed = [one for action in actions for one in targets(action.as_request(), self.nodes)]
         answer, png = self.client.do(self._steps(actions))
         self._turn += 1
         verdict = self._verdict(actions, answer)
@@ -167,7 +168,8 @@ class ScreenEnv(EpisodeEnv[T]):
         shown_error = answer.get("lost", error)
         observation = self._observation(f"error: {shown_error}" if shown_error else "", answer, png)
         over = verdict.over or "broken" in answer
-        return Turn(observation, verdict.reward_parts, not error, over, verdict.success)
+        info = {"targets": pointed} if pointed else {}
+        return Turn(observation, verdict.reward_parts, not error, over, verdict.success, info)
 
     def screenshot(self) -> Png | None:
         """Return the screen as it is now; None without a screenshot."""

@@ -6,7 +6,7 @@ finite reward, the size of the observation, and the keys of ``info`` that have a
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,8 @@ from .observations import observation_hash, parts, png
 _NUMBERS = (int, float, np.integer, np.floating, np.bool_)
 _FLAGS = (bool, np.bool_)
 MAX_TAMPER_CHARS = 200
+MAX_TARGETS = 32
+"""Limit of the targets of one action."""
 MAX_INFO_CHARS = 16_384
 """Limit of ``state_key``, of the names in ``reward_parts``, and of ``extras`` as JSON."""
 
@@ -48,6 +50,8 @@ class StepResult:
     """Milliseconds that the environment took."""
     patch: str | None = None
     """``info["patch"]``: the action that the environment applied instead of the agent's; None if it applied that."""
+    targets: Sequence[Sequence[float]] = ()
+    """``info["targets"]``: the points and boxes of the screen that the action points at."""
 
 
 def _checked(name: str, value: Any, kinds: type | tuple[type, ...], noun: str) -> Any:
@@ -99,6 +103,7 @@ def _result(
         extras=_extras(info.get("extras")),
         ms=ms,
         patch=patch,
+        targets=_targets(info.get("targets", ())),
     )
 
 
@@ -112,6 +117,17 @@ def _extras(extras: Any) -> dict[str, Any]:
         raise EnvironmentBroken(f"info['extras'] is not JSON: {error}") from error
     _bound("info['extras'] is", len(written), "characters of JSON")
     return dict(json.loads(written))
+
+
+def _targets(targets: Any) -> list[list[float]]:
+    name = "info['targets']"
+    found = [
+        _checked(name, one, (list, tuple), "a list of lists")
+        for one in _checked(name, targets, (list, tuple), "a list")
+    ]
+    if len(found) > MAX_TARGETS or any(len(one) not in (2, 4) for one in found):
+        raise EnvironmentBroken(f"{name} must be at most {MAX_TARGETS} lists [x, y] or [x, y, width, height]")
+    return [[_number(name, value) for value in one] for one in found]
 
 
 def _bound(what: str, size: int, unit: str) -> None:

@@ -12,10 +12,10 @@ never trained on).
 
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from ..computer.elements import Node
+from ..computer.elements import Node, targets
 from ..desktop.desktop_session import SPEC, DesktopSession, opening
 from ..desktop.task import DesktopTask
 from ..draws import HELD_OUT_EVERY, draw_for
@@ -144,12 +144,14 @@ class TinyDesktopEnv(TinyEnv[Instance]):
             case ["done"]:
                 return end(False)
             case ["click", word] if word in (buttons := self._buttons()):
-                click = {"do": "act", "action": {"verb": "click", "id": buttons[word]["id"]}}
-                answer, _ = self._desktop.do([click, {"do": "observe"}])
+                click = {"verb": "click", "id": buttons[word]["id"]}
+                info = {"targets": targets(click, self._nodes)}
+                answer, _ = self._desktop.do([{"do": "act", "action": click}, {"do": "observe"}])
                 self._presses += 1
                 self._read(answer.get("nodes", ()))
                 success = self._display() == self.episode.wanted
-                return end(success) if success or "broken" in answer else Turn(self._view)
+                turn = end(success) if success or "broken" in answer else Turn(self._view)
+                return replace(turn, info={**turn.info, **info})
         return invalid(self._view)
 
     def screenshot(self) -> Png | None:

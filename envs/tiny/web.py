@@ -131,6 +131,7 @@ class TinyWebEnv(TinyEnv[BrowserEnv[Any]]):
         _, _, over, _, info = self.episode.step(translated)
         self._view = self._view if over else self._encode_page()
         turn = end(info["success"]) if over else Turn(self._view)
+        turn = replace(turn, info={**turn.info, "targets": info.get("targets", [])})
         if info["action_valid"]:
             return turn
         refused = invalid(str(turn.observation))

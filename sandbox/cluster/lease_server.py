@@ -167,7 +167,8 @@ class WorkerConnection(FrameProtocol):
         connection = self._guest()
         connection.on_lent_end = self._on_guest_end
         ends_in_s = self._sandbox.expires_at - monotonic()
-        answer = {"name": self._sandbox.id, "digest": self._sandbox.digest, "ends_in_s": ends_in_s}
+        facts = {"name": self._sandbox.id, "digest": self._sandbox.digest, "backend": self._sandbox.backend}
+        answer = {**facts, "ends_in_s": ends_in_s}
         if self._near:
             with connection.lend_socket() as guest, self.duplicate_socket() as own:
                 socket.send_fds(own, [encode(answer)], [guest.fileno()])

@@ -191,7 +191,7 @@ async def request_lease(
             await _attach(connection, end)
         # One that does not answer is replaced by another before the caller sees it.
         await connection.call({"op": "ping"}, timeout_s=NODE_GRACE_S)
-        return Sandbox(answer["name"], spec, connection, _do_nothing, answer["digest"])
+        return Sandbox(answer["name"], spec, connection, _do_nothing, answer["digest"], answer["backend"])
     except BaseException:
         end.close()
         if guest is not None:

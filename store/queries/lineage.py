@@ -56,7 +56,7 @@ class BatchMember:
     min_version: int | None
     max_version: int | None
     sandbox: dict[str, Any] | None
-    """Image and digest of the sandbox, as the environment reported them; None if it reported none."""
+    """Image, digest, backend and limits of the sandbox, as the environment reported them; None if it reported none."""
     env_package: str
     detail: bytes | None
     """The values per token (``trainer.learner.provenance``); None if the update has no recipe."""

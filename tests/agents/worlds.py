@@ -32,7 +32,8 @@ class Clock(TurnEnv):
     def step(self, action: str) -> tuple[Obs, float, bool, bool, Info]:
         self.turn += 1
         ended = self.turn == 3
-        return self._look(), 0.1, ended, False, {"success": True, "extras": {"struck": [self.turn]}} if ended else {}
+        info = {"success": True, "extras": {"struck": [self.turn]}, "targets": [[4, 2]]} if ended else {}
+        return self._look(), 0.1, ended, False, info
 
     def _look(self) -> str:
         return f"turn {self.turn} pid {next(_ticks)}"

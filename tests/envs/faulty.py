@@ -92,6 +92,8 @@ class FaultyEnv(TurnEnv):
             "long key": ("on", 0.0, False, False, {"state_key": "x" * 20_000}),
             "long part": ("on", 0.0, False, False, {"reward_parts": {"x" * 20_000: float("nan")}}),
             "many parts": ("on", 0.0, False, False, {"reward_parts": dict.fromkeys(range(10_000), 0.0)}),
+            "place": ("on", 0.0, False, False, {"targets": [[1, 2, 3]]}),
+            "places": ("on", 0.0, False, False, {"targets": [[1, 2]] * 33}),
             "many": ("on", 0.0, False, False, {"extras": {"log": "x" * 20_000}}),
         }
         answer: tuple[Obs, float, bool, bool, Info] = answers[self.fault]

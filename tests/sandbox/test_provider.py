@@ -41,6 +41,8 @@ def test_example_of_the_page_runs(tmp_path: Path) -> None:
 def test_released_lease_is_unusable_and_its_sandbox_serves_the_next(provider: InProcessProvider) -> None:
     with lease(SPEC, timeout_s=30) as first:
         first.write({"left": b"x"}, timeout_s=10)
+        names = ("image", "backend", "cpus", "memory_mib", "network")
+        assert [first.facts()[name] for name in names] == [SPEC.image, "local", 1.0, SPEC.memory_mib, "none"]
     first.release()
     with pytest.raises(SandboxError, match="was released"):
         first.read(".", timeout_s=10)

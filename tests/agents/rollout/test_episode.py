@@ -365,5 +365,6 @@ def test_the_extras_of_an_episode_are_stored(tmp_path: Path) -> None:
     assert on_stage(tmp_path, scenario).extras == {
         "made_of": "brass",
         "struck": [3],
+        "targets": {"2": [[4.0, 2.0]]},
         "env_package": f"turnwise {__version__}",
     }

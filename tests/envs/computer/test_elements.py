@@ -4,7 +4,7 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
-from turnwise.envs.computer.elements import render
+from turnwise.envs.computer.elements import render, targets
 from turnwise.envs.web.driver.observe import Numbers, build_nodes, limit_text
 
 Node = dict[str, Any]
@@ -83,3 +83,14 @@ def test_a_long_page_is_cut_at_a_line_end_with_a_count() -> None:
     shown = render({"nodes": nodes}, max_chars=1000)
     assert len(shown) < 1040
     assert shown.endswith("more lines")
+
+
+def test_the_targets_of_an_action_are_boxes_of_elements_in_view_and_points() -> None:
+    nodes = [
+        {"id": 3, "role": "button", "name": "Buy", "rect": [10, 20, 30.26, 40], "in_viewport": True},
+        {"id": 4, "role": "button", "name": "Sell", "rect": [10, 900, 30, 40], "in_viewport": False},
+    ]
+    assert targets({"verb": "click", "id": 3}, nodes) == [[10.0, 20.0, 30.3, 40.0]]
+    assert targets({"verb": "click", "id": 4}, nodes) == targets({"verb": "press", "key": "Enter"}, nodes) == []
+    assert targets({"verb": "drag", "x": 1, "y": 2, "to_x": 3, "to_y": 4.5}, nodes) == [[1.0, 2.0], [3.0, 4.5]]
+    assert targets({"verb": "drag_and_drop", "id": 4, "to": 3}, nodes) == [[10.0, 20.0, 30.3, 40.0]]

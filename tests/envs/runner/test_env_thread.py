@@ -62,6 +62,8 @@ async def fault(fault: str, where: str = "step", timeout_s: float = 5.0) -> EnvT
         ("success", r"info\['success'\] is int"),
         ("key", r"info\['state_key'\] is int"),
         ("extras", r"info\['extras'\] is not JSON"),
+        ("place", r"info\['targets'\] must be at most 32 lists \[x, y\] or \[x, y, width, height\]"),
+        ("places", r"info\['targets'\] must be at most 32 lists"),
         ("long key", r"info\['state_key'\] is 20000 characters; the limit is 16384"),
         ("long part", r"the names in info\['reward_parts'\] are 20004 characters of JSON; the limit is 16384"),
         ("many parts", r"the names in info\['reward_parts'\] are \d+ characters of JSON; the limit is 16384"),

@@ -131,7 +131,10 @@ def test_a_record_that_does_not_fit_is_refused(copy: Database) -> None:
     refused("has no detail of trajectory", NotRecorded, detail=None)
     refused("altered", detail=row["detail"][:-3])
     refused("names path 5", detail=pack({**arrays, "path": arrays["position"] * 0 + 5}))
-    shorter = {"tokens": arrays["tokens"] - 1, **{name: arrays[name][1:] for name in ("advantage", "logprob")}}
+    shorter = {
+        "tokens": arrays["tokens"] - 1,
+        **{name: arrays[name][1:] for name in ("advantage", "logprob", "entropy")},
+    }
     refused("it has", detail=pack({name: arrays[name] for name in arrays if name not in shorter} | shorter))
     for recipe, error in (({"sources": 1}, "was altered, or written by another"), (None, "of an older turnwise")):
         with copy.transaction() as tx:
