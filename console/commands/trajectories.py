@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -117,7 +117,7 @@ def list_trajectories(
     from ...store import queries
 
     refuse_together({"--ids": ids, "--json": as_json}, {"--ids": ids, "--rewards": rewards is not None})
-    filters: dict[str, str | bool | None] = {"run": run, "env": env, "policy": policy, "success": success}
+    filters: dict[str, Any] = {"run": run, "env": env, "policy": policy, "success": success}
     filters |= {"status": status and status.value, "purpose": purpose and purpose.value}
     with open_store(store) as database, database.read() as conn:
         if run is not None:

@@ -31,6 +31,7 @@ from .pages.groups import load_groups_page
 from .pages.run import load_run, load_series
 from .pages.runs import load_runs
 from .pages.search import load_search
+from .pages.tasks import load_tasks
 from .pages.trajectories import load_trajectories_page
 from .pages.trajectory import load_trajectory_page
 from .pages.update import load_update_page
@@ -70,6 +71,7 @@ PAGES = (
     Page("/trajectories/{trajectory:path}", "trajectory.html", load_trajectory_page),
     Page("/groups/{group:path}", "group.html", load_group),
     Page("/runs/{run:path}/groups", "groups.html", load_groups_page),
+    Page("/runs/{run:path}/tasks", "tasks.html", load_tasks),
     Page("/runs/{run:path}/failures", "failures.html", load_failures),
     Page("/runs/{run:path}/updates/{update}", "update.html", load_update_page),
     Page("/runs/{run:path}", "run.html", load_run),

@@ -1,5 +1,6 @@
 """The parts of a URL that a page reads, checked."""
 
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
@@ -7,6 +8,7 @@ from ...errors import TurnwiseError, suggestion
 
 COUNT_MAX = 2**31 - 1
 TEXT_MAX = 2_000
+SPAN = re.compile(r"([0-9]{1,9})-([0-9]{1,9})")
 
 
 class BadAddress(TurnwiseError):
@@ -42,3 +44,12 @@ class Given:
         if not (value.isascii() and value.isdecimal() and len(value) < 11 and int(value) <= COUNT_MAX):
             raise BadAddress(f"`{name}`: {value[:80]!r} is not a whole number from 0 to {COUNT_MAX}")
         return int(value)
+
+    def span(self, name: str) -> tuple[int, int] | None:
+        """Return the ends of a span of whole numbers, such as ``3-8``; None if it is missing. Raises BadAddress."""
+        value = self.text(name)
+        if value is None:
+            return None
+        if not (found := SPAN.fullmatch(value)):
+            raise BadAddress(f"`{name}`: {value[:80]!r} is not a span of whole numbers, such as 3-8")
+        return int(found[1]), int(found[2])

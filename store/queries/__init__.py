@@ -4,8 +4,9 @@
 and reward sets, ``groups`` what the driver of a run continues with, ``lineage`` the versions of a run and its updates
 with their batches, ``run_details`` its counts, ``run_summaries`` the numbers of a page of runs, and ``run_reader`` the
 groups and successes that a replay buffer selects from, outside the event loop. ``fates`` returns what became of groups,
-and ``failures`` the failures of a run in clusters. A query takes a connection of
-``Database.read`` and changes nothing; to add one, write the function in the module of its kind and export it here.
+``failures`` the failures of a run in clusters, and ``task_history`` success per task over time. A query takes a
+connection of ``Database.read`` and changes nothing; to add one, write the function in the module of its kind and export
+it here.
 """
 
 from .failures import FailureCluster, failure_clusters
@@ -53,6 +54,7 @@ from .run_details import (
 )
 from .run_reader import RunReader
 from .run_summaries import evaluations, run_summaries, task_results, trained_tokens
+from .task_history import task_histories, trajectory_names
 
 __all__ = [
     "NULL",
@@ -111,9 +113,11 @@ __all__ = [
     "scorable",
     "scored_from",
     "status_counts",
+    "task_histories",
     "task_results",
     "trained_tokens",
     "training_of",
+    "trajectory_names",
     "unscored_groups",
     "update_numbers",
     "updates_with",

@@ -197,6 +197,7 @@ TRAJECTORIES = Listing(
     {
         "run": trajectory.c.run_no,
         "group": trajectory.c.group_no,
+        "task": rollout_group.c.task_no,
         "status": trajectory.c.status,
         "env": trajectory.c.env_id,
         "purpose": trajectory.c.purpose,
@@ -256,6 +257,7 @@ def list_trajectories(
     descending: bool = True,
     limit: int = 100,
     after: str | None = None,
+    versions: tuple[int, int] | None = None,
     **filters: Any,
 ) -> list[TrajectoryRow]:
     """Return a page of trajectories.
@@ -263,6 +265,7 @@ def list_trajectories(
     Args:
         sort: one of ``TRAJECTORIES.sorts``. Other than by ``created_at``, the list has the trajectories of one ``run``
             that have ended: a running one has neither a reward nor a number of turns yet.
+        versions: only trajectories whose newest version is one of these, the last one included.
         after: the id of the last trajectory of the previous page.
         filters: a value, or a list of values, per key of ``TRAJECTORIES.filters``; ``NULL`` for no value. ``success``
             is True or False for those that a rate counts as a success or a failure, ``NULL`` for those that no rate
@@ -273,7 +276,9 @@ def list_trajectories(
     """
     if sort in TRAJECTORIES.sorts and sort != "created_at" and not isinstance(filters.get("run"), str):
         raise StoreError(f"sorting by `{sort}` needs one run (`--run`): the values of different runs do not compare")
-    where = () if sort == "created_at" else (trajectory.c.ended_at.is_not(None),)
+    where = [] if sort == "created_at" else [trajectory.c.ended_at.is_not(None)]
+    if versions is not None:
+        where.append(trajectory.c.max_version.between(*versions))
     return TRAJECTORIES.page(conn, filters, limit=limit, after=after, sort=sort, descending=descending, where=where)
 
 

@@ -20,6 +20,7 @@ class GroupsPage:
     status: str
     state: str | None
     purpose: str
+    task: str | None
     states: Sequence[str]
     purposes: Sequence[str]
     groups: Sequence[GroupFate]
@@ -29,15 +30,15 @@ class GroupsPage:
 def load_groups_page(database: Database, given: Given) -> GroupsPage:
     """Return a page of groups, filtered by ``state`` and ``purpose`` (train)."""
     run, states, purposes = given.path["run"], [one.value for one in GroupState], [one.value for one in Purpose]
-    state = given.choice("state", states)
+    state, task = given.choice("state", states), given.text("task")
     driven = queries.driven_run(database, run)
     default = Purpose.TRAIN.value if driven.run.kind == "train" else Purpose.EVAL.value
     purpose = given.choice("purpose", purposes) or default
     with database.read() as conn:
         rows = queries.list_groups(
-            conn, run=run, state=state, purpose=purpose, limit=PAGE_ROWS + 1, after=given.text("after")
+            conn, run=run, state=state, purpose=purpose, task=task, limit=PAGE_ROWS + 1, after=given.text("after")
         )
         shown = rows[:PAGE_ROWS]
         fates = queries.group_fates(conn, shown, driven.status)
     after = shown[-1].id if len(rows) > PAGE_ROWS else None
-    return GroupsPage(run, driven.status, state, purpose, states, purposes, fates, after)
+    return GroupsPage(run, driven.status, state, purpose, task, states, purposes, fates, after)

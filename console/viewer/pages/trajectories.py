@@ -21,6 +21,9 @@ class TrajectoriesPage:
     status: str | None
     purpose: str | None
     env: str | None
+    task: str | None
+    versions: str | None
+    """The first and the last id, such as ``3-8``."""
     success: str | None
     sort: str
     statuses: Sequence[str]
@@ -36,6 +39,7 @@ def load_trajectories_page(database: Database, given: Given) -> TrajectoriesPage
     run, env, success = given.text("run"), given.text("env"), given.choice("success", ("true", "false"))
     status, purpose = given.choice("status", statuses), given.choice("purpose", purposes)
     sort = given.choice("sort", SORTS) or SORTS[0]
+    task, versions = given.text("task"), given.text("versions")
     with database.read() as conn:
         if run is not None:
             queries.find_run(conn, run)
@@ -46,10 +50,14 @@ def load_trajectories_page(database: Database, given: Given) -> TrajectoriesPage
             after=given.text("after"),
             run=run,
             env=env,
+            task=task,
+            versions=given.span("versions"),
             status=status,
             purpose=purpose,
             success=None if success is None else success == "true",
         )
     shown = rows[:PAGE_ROWS]
     after = shown[-1].id if len(rows) > PAGE_ROWS else None
-    return TrajectoriesPage(run, status, purpose, env, success, sort, statuses, purposes, SORTS, shown, after)
+    return TrajectoriesPage(
+        run, status, purpose, env, task, versions, success, sort, statuses, purposes, SORTS, shown, after
+    )

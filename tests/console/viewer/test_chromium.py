@@ -21,6 +21,7 @@ PATHS = (
         "/runs/r",
         "/runs/r/groups",
         "/runs/r/failures",
+        "/runs/r/tasks",
         "/runs/r/updates/1",
         "/groups/a",
         "/trajectories?run=r",

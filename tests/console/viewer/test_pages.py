@@ -26,7 +26,16 @@ PAGES = (
         "/runs/r/groups",
         "/runs/r/groups?state=filtered",
     ),
-    *("/runs/r/failures", "/runs/r/updates/1", "/groups/a", "/groups/open", "/groups/failed", "/trajectories"),
+    *(
+        "/runs/r/failures",
+        "/runs/r/tasks",
+        "/runs/r/tasks?purpose=train",
+        "/runs/r/updates/1",
+        "/groups/a",
+        "/groups/open",
+        "/groups/failed",
+        "/trajectories",
+    ),
     *("/trajectories?run=r&sort=reward", "/trajectories/a-0", "/trajectories/a-0?view=tokens&shade=mask"),
     *("/trajectories/open-0", "/trajectories/failed-0", "/search?q=page", "/compare", "/compare?runs=r,s"),
 )

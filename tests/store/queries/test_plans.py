@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import Connection, Table, event
-from turnwise.records import GroupState, Status
+from turnwise.records import GroupState, Purpose, Status
 from turnwise.store import operations, queries
 from turnwise.store.database import Database
 from turnwise.store.errors import NotFound
@@ -248,6 +248,8 @@ def reads(database: Database) -> dict[str, Callable[[Connection], object]]:
             for one in queries.list_runs(conn)
             for found in queries.run_summaries(conn, [one]).values()
         ],
+        "task_histories": lambda conn: queries.task_histories(conn, run, Purpose.TRAIN),
+        "trajectory_names": lambda conn: queries.trajectory_names(conn, [1, 2]),
         "trained_tokens": lambda conn: queries.trained_tokens(conn, run),
         "run_details": lambda _: queries.run_details(database, run),
         "run_totals": lambda conn: queries.run_totals(conn, run),
@@ -287,6 +289,7 @@ TRAJECTORY_FILTERS: list[dict[str, Any]] = [
     {"env": "turnwise/TextSite-v0"},
     {"policy": "oracle"},
     {"run": "r", "group": "r:1"},
+    {"run": "r", "task": "task-1", "versions": (0, 1)},
     *({"run": "r", "sort": sort} for sort in ("reward", "n_steps")),
 ]
 GROUP_FILTERS: list[dict[str, Any]] = [{"run": "r"}, {"run": "r", "state": "ready"}, {"run": "r", "task": "task-1"}]
