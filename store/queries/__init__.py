@@ -9,7 +9,7 @@ connection of ``Database.read`` and changes nothing; to add one, write the funct
 it here.
 """
 
-from .failures import FailureCluster, failure_clusters
+from .failures import Failures, failure_clusters
 from .fates import GroupFate, MemberFate, group_fates, training_of
 from .groups import (
     active_groups,
@@ -59,7 +59,7 @@ from .task_history import task_histories, trajectory_names
 __all__ = [
     "NULL",
     "BestCheckpoint",
-    "FailureCluster",
+    "Failures",
     "GroupFate",
     "MemberFate",
     "RunReader",

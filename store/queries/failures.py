@@ -4,15 +4,18 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, func, select, type_coerce
 
-from ..schema import no_of, trajectory
-from ..schema import run as run_table
-from .run_details import DROPPED, NO_FAILURES
+from ..schema import FAILED, trajectory
+from ..schema.types import ExactText
+from .conditions import of_run
+from .run_details import DROPPED
 
-MESSAGES_MAX = 2_000
-"""Different messages that are read, the most frequent first."""
+READ_MAX = 20_000
+"""Failures whose messages are read, the newest first."""
 EXAMPLES = 3
+TAIL_CHARS = 2_000
+"""Characters of a message in which its last line is looked for."""
 MESSAGE_CHARS = 300
 _VARIABLE = re.compile(r"0x[0-9a-fA-F]+|\b[0-9a-fA-F]{12,}\b|\d+(?:[.:]\d+)*")
 """Parts in which similar messages differ: addresses, hashes and numbers."""
@@ -24,37 +27,56 @@ class FailureCluster:
 
     status: str
     message: str
-    """The last line of the most frequent message."""
+    """The last line of the newest message."""
     count: int
     environments: Sequence[str]
     examples: Sequence[str]
-    """Ids of at most ``EXAMPLES`` trajectories."""
+    """Ids of at most ``EXAMPLES`` trajectories, the newest first."""
 
 
-def failure_clusters(conn: Connection, run: str) -> list[FailureCluster]:
+@dataclass(frozen=True, slots=True)
+class Failures:
+    """The failures of a run."""
+
+    total: int
+    read: int
+    """The newest of them, which the clusters count."""
+    clusters: Sequence[FailureCluster]
+
+
+@dataclass(slots=True)
+class _Found:
+    message: str
+    count: int
+    environments: set[str]
+    examples: list[str]
+
+
+def failure_clusters(conn: Connection, run: str) -> Failures:
     """Return the failures of a run, for training and evaluation, retried ones included; the largest cluster first.
 
     Messages are similar if their last lines differ only in numbers, addresses and hashes.
     """
-    columns = trajectory.c.status, trajectory.c.error, trajectory.c.env_id
-    count = func.count().label("failures")
-    which = (
-        select(*columns, count, func.max(trajectory.c.id).label("example"))
-        .where(trajectory.c.run_no == no_of(run_table, run), trajectory.c.status.not_in(NO_FAILURES), ~DROPPED)
-        .group_by(*columns)
-        .order_by(count.desc(), *columns)
-        .limit(MESSAGES_MAX)
+    which = of_run(trajectory, run), FAILED, ~DROPPED
+    total = conn.execute(select(func.count()).select_from(trajectory).where(*which)).scalar_one()
+    start = func.length(trajectory.c.error) - TAIL_CHARS + 1
+    tail = type_coerce(func.substr(trajectory.c.error, start), ExactText)
+    newest = (
+        select(trajectory.c.status, tail, trajectory.c.env_id, trajectory.c.id)
+        .where(*which)
+        .order_by(trajectory.c.no.desc())
+        .limit(READ_MAX)
     )
-    found: dict[tuple[str, str], FailureCluster] = {}
-    for row in conn.execute(which):
-        line = (row.error.strip().splitlines() or [""])[-1].strip()[:MESSAGE_CHARS]
-        key = row.status, _VARIABLE.sub("#", line)
-        known = found.get(key, FailureCluster(row.status, line, 0, [], []))
-        found[key] = FailureCluster(
-            known.status,
-            known.message,
-            known.count + row.failures,
-            sorted({*known.environments, row.env_id}),
-            [*known.examples, row.example][:EXAMPLES],
-        )
-    return sorted(found.values(), key=lambda one: -one.count)
+    found: dict[tuple[str, str], _Found] = {}
+    for status, error, environment, name in conn.execute(newest):
+        line = (error.strip().splitlines() or [""])[-1].strip()[:MESSAGE_CHARS]
+        cluster = found.setdefault((status, _VARIABLE.sub("#", line)), _Found(line, 0, set(), []))
+        cluster.count += 1
+        cluster.environments.add(environment)
+        if cluster.count <= EXAMPLES:
+            cluster.examples.append(name)
+    clusters = [
+        FailureCluster(status, one.message, one.count, sorted(one.environments), one.examples)
+        for (status, _), one in found.items()
+    ]
+    return Failures(total, min(total, READ_MAX), sorted(clusters, key=lambda one: -one.count))

@@ -13,7 +13,7 @@ from ...records import SCORED_STATUSES, EndedBy, GroupState, PolicyVersion, Purp
 from ..database import Database
 from ..operations.group_states import RUN_ENDED
 from ..run_lock import Driver, driver_of
-from ..schema import batch_item, policy_version, rollout_group, train_batch, trajectory
+from ..schema import FAILED, batch_item, policy_version, rollout_group, train_batch, trajectory
 from ..schema import run as run_table
 from .conditions import counts_by, of_run, row_count, surviving, training
 from .groups import cancelled_groups, group_counts
@@ -21,8 +21,6 @@ from .lineage import BestCheckpoint, best_checkpoint, latest_checkpoint, version
 from .lists import RUNS, TRAJECTORIES, RunRow, TrajectoryRow, find_run, list_runs
 from .rewards import RewardSet, reward_sets
 
-NO_FAILURES = [status.value for status in (*SCORED_STATUSES, Status.RUNNING)]
-"""The statuses that are not failures."""
 DROPPED = trajectory.c.ended_by == EndedBy.CONTROLLER.value
 """Whether the rollout controller dropped a trajectory: its status is cancelled, but not a failure."""
 
@@ -70,7 +68,7 @@ def status_counts(conn: Connection, run: str) -> dict[str, int]:
 
 def failure_counts(conn: Connection, run: str) -> dict[str, int]:
     """Return how many training trajectories of a run failed, by status, without those that its end cut off."""
-    failed = trajectory.c.status.not_in(NO_FAILURES) & ~DROPPED
+    failed = FAILED & ~DROPPED
     in_group = trajectory.c.group_no == rollout_group.c.no
     return counts_by(conn, trajectory.c.status, training(trajectory, run), failed, in_group, ~_CUT_OFF)
 
@@ -89,7 +87,7 @@ def failed_for_good(conn: Connection, run: str) -> list[TrajectoryRow]:
         later.c.member == trajectory.c.member,
         later.c.attempt > trajectory.c.attempt,
     )
-    failed = trajectory.c.status.not_in(NO_FAILURES) & ~DROPPED & ~again.exists()
+    failed = FAILED & ~DROPPED & ~again.exists()
     which = TRAJECTORIES.rows.where(of_run(trajectory, run), failed)
     return TRAJECTORIES.select(conn, which.order_by(trajectory.c.created_at, trajectory.c.no))
 

@@ -17,6 +17,7 @@ The schema itself guarantees exactly-once consumption: by the partial unique ind
 """
 
 from .episodes import (
+    FAILED,
     OWN,
     RESULT,
     SCREENSHOT,

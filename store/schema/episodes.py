@@ -21,6 +21,7 @@ from sqlalchemy import (
     and_,
     case,
     false,
+    literal_column,
     null,
     text,
     true,
@@ -78,6 +79,10 @@ rollout_group = Table(
 FLAGS = ("abandoned", "deterministic", "success", "purpose", "status", "source", "policy")
 """Columns with few values. They end each index that sorts a list, so that a filter by them reads few rows."""
 
+_FAILED = f"status NOT IN {(*sorted(one.value for one in SCORED_STATUSES), Status.RUNNING.value)}"
+FAILED: ColumnElement[bool] = literal_column(f"trajectory.{_FAILED}", Boolean)
+"""Whether a trajectory failed, in the words of an index's condition: SQLite uses the index for no other ones."""
+
 trajectory = Table(
     "trajectory",
     metadata,
@@ -125,6 +130,7 @@ trajectory = Table(
         for sort in ("reward", "n_steps")
     ),
     Index("ix_trajectory_running", "run_no", **where("ended_at IS NULL")),
+    Index("ix_trajectory_failed", "run_no", "no", "ended_by", **where(_FAILED)),
     Index(None, "run_no", "max_version"),
     Index(None, "env_id", "created_at", "no"),
     Index("ix_trajectory_whole", "run_no", "no", **where("pruned_at IS NULL")),

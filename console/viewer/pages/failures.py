@@ -18,6 +18,8 @@ class FailuresPage:
     clusters: Sequence[FailureCluster]
     total: int
     """Failed trajectories, retried ones included."""
+    read: int
+    """The newest of them, which the clusters count."""
     accounting: Mapping[str, int]
     filtered: Sequence[FilteredGroups]
 
@@ -27,6 +29,6 @@ def load_failures(database: Database, given: Given) -> FailuresPage:
     run = given.path["run"]
     with database.read() as conn:
         queries.find_run(conn, run)
-        clusters = queries.failure_clusters(conn, run)
+        failures = queries.failure_clusters(conn, run)
         accounting, filtered = queries.accounting(conn, run), queries.filtered_groups(conn, run)
-    return FailuresPage(run, clusters, sum(one.count for one in clusters), accounting, filtered)
+    return FailuresPage(run, failures.clusters, failures.total, failures.read, accounting, filtered)

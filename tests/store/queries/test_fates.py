@@ -1,9 +1,10 @@
 """What became of a group, and the clusters of a run's failures."""
 
+import pytest
 from turnwise.records import GroupState, Status
 from turnwise.store.database import Database
 from turnwise.store.operations.group_states import RUN_ENDED
-from turnwise.store.queries import failure_clusters, group_fates, list_groups
+from turnwise.store.queries import failure_clusters, failures, group_fates, list_groups
 from turnwise.tests.store.making import call, group, play_group, play_scored, start, train, trajectory
 
 
@@ -56,9 +57,24 @@ def test_similar_failures_are_one_cluster(database: Database) -> None:
         status = Status.ENV_ERROR if error else Status.COMPLETED
         call(database, "finish_trajectory", trajectory=name, status=status, reward=0.0, success=None, error=error)
     with database.read() as conn:
-        found = failure_clusters(conn, "r")
+        failed = failure_clusters(conn, "r")
+    found = failed.clusters
+    assert (failed.total, failed.read) == (3, 3)
     assert [(one.message, one.count, sorted(one.examples)) for one in found] == [
-        (found[0].message, 2, ["t0", "t1"]),
+        ("page 27 is gone", 2, ["t0", "t1"]),
         ("no answer", 1, ["t2"]),
     ]
-    assert found[0].message in ("page 1 is gone", "page 27 is gone")
+
+
+def test_the_newest_failures_are_read_and_all_are_counted(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(failures, "READ_MAX", 2)
+    start(database)
+    call(database, "open_group", group=group(size=3))
+    for member in range(3):
+        name, error = f"t{member}", f"{member} " * 2_000 + "\nthe page is gone"
+        call(database, "start_trajectory", trajectory=trajectory(name, member=member))
+        call(database, "finish_trajectory", trajectory=name, status=Status.TIMEOUT, error=error)
+    with database.read() as conn:
+        found = failure_clusters(conn, "r")
+    assert (found.total, found.read) == (3, 2)
+    assert [(one.message, one.count, one.examples) for one in found.clusters] == [("the page is gone", 2, ["t2", "t1"])]

@@ -45,7 +45,7 @@ WHOLE_SET = "every row of a reward set"
 """The own rewards of all runs are one set."""
 HELD = {"uq_lease_held", "ix_lease_run_held"}
 """Partial indexes of the leases that are held now, whose number does not grow."""
-NOT_READS = {"NULL", "BestCheckpoint", "FailureCluster", "GroupFate", "MemberFate", "RunReader", "training_of"}
+NOT_READS = {"NULL", "BestCheckpoint", "Failures", "GroupFate", "MemberFate", "RunReader", "training_of"}
 GROUPS = 40
 READY, SCORING = GroupState.READY, GroupState.SCORING
 
