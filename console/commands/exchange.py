@@ -19,9 +19,11 @@ from ..terminal.output import print_fields, print_json
 from .envs import EnvOptions, read_env_options, read_options
 
 if TYPE_CHECKING:
+    from ...store.database import Database
     from ...store.exchange.episodes import Episode
+    from ...store.exchange.exporting import MakeWriter
 
-Format = Literal["parquet", "parquet-steps", "atif", "messages", "sharegpt"]
+Format = Literal["parquet", "parquet-steps", "atif", "messages", "sharegpt", "html"]
 RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 HASH_CHUNK_BYTES = 2**20
 
@@ -31,7 +33,7 @@ class CannotExchange(TurnwiseError):
 
 
 def export_trajectories(
-    out: Annotated[Path, typer.Option("--out", metavar="PATH", help="The file to write; a folder for atif.")],
+    out: Annotated[Path, typer.Option("--out", metavar="PATH", help="The file to write; a folder for atif and html.")],
     trajectories: Annotated[
         list[str] | None,
         typer.Argument(metavar="ID", help="IDs of trajectories. Default: all that the filters select."),
@@ -41,7 +43,8 @@ def export_trajectories(
         typer.Option(
             "--format",
             help="parquet: a row per trajectory, which `import` reads; parquet-steps: a row per step; atif: a document "
-            "per trajectory; messages, sharegpt: a line of JSON per trajectory.",
+            "per trajectory; messages, sharegpt: a line of JSON per trajectory; html: a page per trajectory, which "
+            "opens without a network, or one page for `--out NAME.html`.",
         ),
     ] = "parquet",
     run: OfRun = None,
@@ -61,7 +64,9 @@ def export_trajectories(
             help="atif, messages, sharegpt: begin with the instructions of the environment, which must be installed.",
         ),
     ] = True,
-    images: Annotated[bool, typer.Option("--images/--no-images", help="parquet, atif: include the images.")] = True,
+    images: Annotated[
+        bool, typer.Option("--images/--no-images", help="parquet, atif, html: include the images.")
+    ] = True,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing file.")] = False,
     store: Store = DEFAULT_STORE,
     as_json: Json = False,
@@ -87,7 +92,8 @@ def export_trajectories(
             if trajectories
             else selected_ids(database, limit=limit, pruned=left_out.append, **filters)
         )
-        done = export(database, ids, absolute(out), kind, system=system, images=images, overwrite=overwrite)
+        made = _pages(database, single=out.suffix == ".html") if kind == "html" else kind
+        done = export(database, ids, absolute(out), made, system=system, images=images, overwrite=overwrite)
     if as_json:
         print_json({**asdict(done), "pruned": sum(left_out)})
     else:
@@ -101,6 +107,19 @@ def export_trajectories(
                 **({"left out": f"{sum(left_out)} (retention removed their content)"} if sum(left_out) else {}),
             }
         )
+
+
+def _pages(database: "Database", *, single: bool) -> "MakeWriter":
+    """Return the writer of pages. Raises MissingPackage: the viewer, whose pages they are, is not installed."""
+    from ...store.errors import MissingPackage
+
+    try:
+        from ..viewer.document import EpisodeFiles
+    except ModuleNotFoundError as error:
+        raise MissingPackage(
+            f'the format html needs {error.name}, which is not installed: run `pip install "turnwise[viewer]"`'
+        ) from error
+    return lambda path, _: EpisodeFiles(database, path, single=single)
 
 
 def import_trajectories(

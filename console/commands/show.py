@@ -1,14 +1,14 @@
 """``turnwise trajectories show``: one episode, turn by turn."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ...errors import TurnwiseError
-from ...records import Step, Task, Trajectory
+from ...records import Source, Step, Trajectory
 from ...store.project import DEFAULT_STORE
 from ..options import Json, Store, open_store, refuse_together
 from ..terminal.output import GUTTER, console, jsonable, print_fields, print_json, print_text
@@ -18,7 +18,9 @@ from .lineage import print_tokens
 if TYPE_CHECKING:
     from ...store.database import Database
     from ...store.operations import Rewards
+    from ...store.queries.lineage import TrajectoryUse
     from ...trainer.run.retraining.token_rows import TrajectoryTokens
+    from ..episodes import EpisodeFacts, TurnFacts
 
 BRIEF_CHARS = 100
 """Length of an observation and of an action with ``--brief``."""
@@ -32,22 +34,6 @@ class ImagesNotWritten(TurnwiseError):
 
 class NoTurn(TurnwiseError):
     """The trajectory has no turn of this number."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Shown:
-    """What is printed of a trajectory."""
-
-    trajectory: Trajectory
-    task: Task
-    training: str
-    """Whether it was trained on, or why not."""
-    system: str
-    """The text before the first observation, as the policy read it; empty if there is none or no tokenizer."""
-    last: str | None
-    """The text of the final observation."""
-    rewards: "Rewards | None"
-    tokens: "TrajectoryTokens | None"
 
 
 def show(
@@ -71,60 +57,40 @@ def show(
     store: Store = DEFAULT_STORE,
     as_json: Json = False,
 ) -> None:
-    """Show one trajectory, turn by turn: observation, action, reward and its parts, and the shaped reward."""
+    """Show one trajectory, turn by turn: observation, action, reward and its parts, advantage, versions and time.
+
+    It begins with the text that the policy read before the first observation, its system prompt.
+    """
+    from ...agents.tokens.token_texts import tokenizer_of_run
     from ...store import queries
+    from ..episodes import load_facts
 
     refuse_together({"--brief": brief, "--json": as_json}, {"--brief": brief, "--tokens": tokens})
     with open_store(store) as database:
-        shown = _load(database, trajectory, rewards, tokens=tokens)
+        found = queries.load_trajectory(database, trajectory)
+        if tokens:
+            tokenizer_of_run(database, found.run)  # fails without the package that decodes tokens
+        facts, last = load_facts(database, found, rewards), queries.final_observation(database, trajectory)
         with database.read() as conn:
             group = queries.group_of(conn, trajectory)
-        steps = _chosen(shown.trajectory, turn)
-        written = _write_images(database, shown.trajectory, steps, images, whole=turn is None) if images else None
+        steps = _chosen(found, turn)
+        written = _write_images(database, found, steps, images, whole=turn is None) if images else None
     if as_json:
-        whole = replace(shown.trajectory, steps=steps, messages=shown.trajectory.messages if tokens else ())
-        parts: dict[str, object] = {"task": group.task, "horizon": group.horizon, "final_observation": shown.last}
-        parts |= {"rewards": shown.rewards, "training": shown.training, "system": shown.system}
-        if shown.tokens is not None:
-            parts["tokens"] = _of_turn(shown.tokens, turn)
-        print_json({**jsonable(whole), **parts})
+        whole = replace(found, steps=steps, messages=found.messages if tokens else ())
+        parts: dict[str, object] = {"task": group.task, "horizon": group.horizon, "final_observation": last}
+        parts |= {"rewards": facts.rewards, "training": facts.training, "uses": facts.uses, "system": facts.system}
+        parts["turns"] = {step.index: facts.turns[step.index] for step in steps}
+        if tokens:
+            parts["tokens"] = _of_turn(facts.tokens, turn)
+        print_json({**jsonable(whole), **jsonable(parts)})
     else:
-        _print(shown, steps, turn, brief=brief)
+        _print(found, facts, last, steps, turn, brief=brief, tokens=tokens)
     if written is not None:
         folder = sanitize(str(images))
         replay = f"turnwise trajectories replay {sanitize(trajectory)} --images {folder}"
         none = f"the trajectory has no stored image; `{replay}` writes the screenshots of a re-execution, if its "
         message = f"images written to {folder}: {written}" if written else f"{none}environment has any"
         console(stderr=True).print(message, soft_wrap=True)
-
-
-def _load(database: "Database", name: str, rewards: str | None, *, tokens: bool) -> _Shown:
-    from ...agents.tokens.token_texts import system_text, tokenizer_of_run
-    from ...store import queries
-    from ...store.schema import OWN
-
-    found = queries.load_trajectory(database, name)
-    with database.read() as conn:
-        group = queries.group_row_of(conn, name)
-        training = queries.training_of(
-            group, queries.updates_with(conn, name), queries.find_run(conn, found.run).status
-        )
-        chosen = OWN if rewards is None else queries.reward_set(conn, found.run, rewards).no
-        shaped = queries.rewards_of(conn, [name], chosen).get(name)
-        task = queries.group_of(conn, name).task
-    try:
-        texts = tokenizer_of_run(database, found.run)
-    except ModuleNotFoundError:  # the core shows the rest without it
-        if tokens:
-            raise
-        texts = None
-    values = None
-    if tokens:
-        from ...trainer.run.retraining.token_rows import trajectory_tokens
-
-        values = trajectory_tokens(database, found, texts)
-    last = queries.final_observation(database, name)
-    return _Shown(found, task, training, system_text(texts, found), last, shaped, values)
 
 
 def _chosen(found: Trajectory, turn: int | None) -> Sequence[Step]:
@@ -141,67 +107,103 @@ def _of_turn(tokens: "TrajectoryTokens", turn: int | None) -> "TrajectoryTokens"
     return tokens if turn is None else replace(tokens, turns=[one for one in tokens.turns if one.turn == turn])
 
 
-def _print(shown: _Shown, steps: Sequence[Step], turn: int | None, *, brief: bool) -> None:
+def _print(
+    found: Trajectory,
+    facts: "EpisodeFacts",
+    last: str | None,
+    steps: Sequence[Step],
+    turn: int | None,
+    *,
+    brief: bool,
+    tokens: bool,
+) -> None:
     if turn is None:
-        _print_head(shown, brief=brief)
-    turns = shown.rewards.rewards if shown.rewards is not None else None
-    by_turn = {} if shown.tokens is None else {one.turn: one.tokens for one in shown.tokens.turns}
+        _print_head(found, facts, brief=brief, tokens=tokens)
+    shaped = facts.rewards.rewards if facts.rewards is not None else None
+    by_turn = {one.turn: one.tokens for one in facts.tokens.turns} if tokens else {}
     for number, step in enumerate(steps):
         if not brief and (number or turn is None):
             console().print()
-        _print_turn(step, turns, brief=brief)
-        if shown.tokens is not None:
+        _print_turn(step, facts.turns[step.index], shaped, brief=brief)
+        if tokens:
             print_tokens([asdict(row) for row in by_turn.get(step.index, ())], empty=f"{INDENT}no token is stored")
     if turn is not None:
         return
     if None in by_turn:
         console().print()
         print_tokens([asdict(row) for row in by_turn[None]], empty="")
-    if shown.last is not None:
+    if last is not None:
         if not brief:
             console().print()
-        print_text(f"{INDENT}{_text(shown.last, brief=brief)}", MARGIN)
-        _print_images(_pictures(shown.trajectory.final_images, shown.trajectory.final_screenshot))
+        print_text(f"{INDENT}{_text(last, brief=brief)}", MARGIN)
+        _print_images(_pictures(found.final_images, found.final_screenshot))
 
 
-def _print_head(shown: _Shown, *, brief: bool) -> None:
-    found, shaped = shown.trajectory, shown.rewards
+def _print_head(found: Trajectory, facts: "EpisodeFacts", *, brief: bool, tokens: bool) -> None:
+    from ..episodes import part_totals
+
+    task, options = facts.task, "".join(f", {name} {value}" for name, value in facts.task.options.items())
     fields = {"id": found.id, "run": found.run, "group": f"{found.group}, member {found.member}"}
+    fields["attempt"] = str(found.attempt + 1) if found.attempt else ""
     if found.branched_from is not None:
         fields["branch"] = f"of {found.branched_from}, from step {found.branched_at}"
-    fields |= {"environment": shown.task.env_id, "seed": f"{shown.task.seed} ({shown.task.split})"}
+    fields |= {"environment": task.env_id, "seed": f"{task.seed} ({task.split}){options}"}
+    fields |= {"policy": found.policy, "source": "" if found.source is Source.POLICY else found.source.value}
     fields |= {"status": found.status.value, "success": str(found.success), "reward": f"{found.reward:g}"}
     fields["reward parts"] = _parts(part_totals(found.steps))
-    fields["trained on"] = shown.training
-    if shown.tokens is not None:
-        fields["token values"] = shown.tokens.note
+    fields |= {"time": _time(found.steps), "trained on": "; ".join(map(_use, facts.uses)) or facts.training}
+    fields["token values"] = facts.tokens.note if tokens or facts.uses else ""
     # The environment chooses the names of its extras; the prefix keeps them apart from turnwise's own lines.
     fields |= {f"extras.{name}": str(value) for name, value in found.extras.items()}
-    fields |= _reward_fields(shaped) if shaped is not None else {}
+    fields |= _reward_fields(facts.rewards) if facts.rewards is not None else {}
     fields |= {"error": found.error, "stop_reason": found.stop_reason}
-    fields["system"] = _text(shown.system.strip(), brief=brief)
+    fields["system"] = _text(facts.system, brief=brief)
     print_fields({name: text for name, text in fields.items() if text})
     if brief:
         console().print()
 
 
-def _print_turn(step: Step, shaped: Sequence[float] | None, *, brief: bool) -> None:
+def _use(use: "TrajectoryUse") -> str:
+    """Return an update that trained on the trajectory, on one line."""
+    name = f"update {use.update} of run {use.run}" + (" (abandoned)" if use.abandoned else "")
+    return f"{name}: {use.tokens_trained} tokens, advantage {use.mean_advantage:+.3g}, staleness {use.max_staleness}"
+
+
+def _time(steps: Sequence[Step]) -> str:
+    model, env = (sum(times) / 1000 for times in ((step.model_ms for step in steps), (step.env_ms for step in steps)))
+    ends = [step.created_at for step in steps if step.created_at is not None]
+    until = f", until {ends[-1]:%Y-%m-%d %H:%M:%S} UTC" if ends else ""
+    return f"{model:.3g} s of sampling, {env:.3g} s of the environment{until}" if model or env else ""
+
+
+def _print_turn(step: Step, facts: "TurnFacts", shaped: Sequence[float] | None, *, brief: bool) -> None:
     print_text(f"{step.index}  {_text(step.observation, brief=brief)}", MARGIN)
     if not brief:
         _print_images(_pictures(step.images, step.screenshot))
+        if facts.sampled_text:
+            print_text(f"{INDENT}sampled: {facts.sampled_text}", MARGIN)
     invalid = "  (the environment failed)" if step.failed else "" if step.action_valid else "  (invalid)"
     parts = f"  ({_parts(step.reward_parts)})" if step.reward_parts else ""
     end = f"{step.reward:+g}{parts}{_change(step, shaped)}{invalid}"
     print_text(f"{INDENT}> {_text(step.action, brief=brief)}  {end}", MARGIN)
+    if not brief and (values := "  ".join(_values(step, facts))):
+        print_text(f"{INDENT}{values}", MARGIN)
 
 
-def part_totals(steps: Sequence[Step]) -> dict[str, float]:
-    """Return the sum of each part of the reward over the turns of an episode."""
-    totals: dict[str, float] = {}
-    for step in steps:
-        for name, value in step.reward_parts.items():
-            totals[name] = totals.get(name, 0.0) + value
-    return totals
+def _values(step: Step, facts: "TurnFacts") -> Iterator[str]:
+    """Yield what is known of a turn besides its texts and rewards."""
+    if facts.advantage is not None:
+        yield f"advantage {facts.advantage:+.3g}"
+    if facts.versions:
+        yield f"version {', '.join(map(str, facts.versions))}"
+    if step.model_ms or step.env_ms:
+        yield f"{step.model_ms:.0f} + {step.env_ms:.0f} ms"
+    if step.state_key:
+        yield f"state {one_line(step.state_key, BRIEF_CHARS)}"
+    if step.cut_by:
+        yield f"cut by {step.cut_by.value}"
+    if step.agent:
+        yield f"agent {one_line(step.agent, BRIEF_CHARS)}"
 
 
 def _parts(parts: Mapping[str, float]) -> str:

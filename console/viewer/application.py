@@ -22,6 +22,7 @@ from ...store.database import Database
 from ...store.errors import BlobMissing, NotFound, Pruned, StoreUnusable
 from ...store.exchange.images import image_type
 from ..terminal.output import jsonable
+from .downloads import download
 from .given import BadAddress, Given
 from .live import events
 from .pages.compare import load_comparison
@@ -107,6 +108,12 @@ def application(database: Database, door: Door, *, home: str = "/runs") -> ASGIA
 
         return endpoint
 
+    def downloaded(request: Request) -> Response:
+        try:
+            return download(database, request.path_params["trajectory"], request.path_params["format"])
+        except TurnwiseError as error:
+            return respond(request, "error.html", status_of(error), {"error": str(error)}, Given({}, {}))
+
     def image(request: Request) -> Response:
         name = request.path_params["hash"]
         if not HASH.fullmatch(name):
@@ -129,6 +136,7 @@ def application(database: Database, door: Door, *, home: str = "/runs") -> ASGIA
     routes: list[Any] = [
         Route("/", lambda request: RedirectResponse(home)),
         Route("/images/{hash}", image),
+        Route("/trajectories/{trajectory:path}/download/{format}", downloaded),
         Route("/runs/{run:path}/events", lambda request: events(database, request)),
         Route("/api/runs/{run:path}/series", page_of(Page("", "", load_series))),
         Mount("/static", StaticFiles(directory=STATIC)),

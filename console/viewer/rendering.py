@@ -11,6 +11,7 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from math import ceil, isfinite, log
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -145,6 +146,7 @@ def plot(values: Sequence[float | None]) -> Plot:
     return Plot(path, low, high, 58 + 56 * low / height)
 
 
+@cache
 def environment() -> Environment:
     """Return the templates of the viewer."""
     made = Environment(

@@ -57,14 +57,16 @@ class EpisodeWriter(Protocol):
         """Write the end."""
 
 
-FORMATS: dict[str, Callable[[Path, SystemPrompt], EpisodeWriter]] = {
+MakeWriter = Callable[[Path, SystemPrompt], EpisodeWriter]
+"""Makes a writer with the path to write and a function that returns system prompts."""
+FORMATS: dict[str, MakeWriter] = {
     "parquet": lambda path, _: TrajectoryRows(path),
     "parquet-steps": lambda path, _: StepRows(path),
     "atif": AtifFolder,
     "messages": MessageLines,
     "sharegpt": ShareGptLines,
 }
-"""The writer of each format, made with the path to write and a function that returns system prompts."""
+"""The writer of each format."""
 TEXT_ONLY = frozenset({"parquet-steps", "messages", "sharegpt"})
 """Formats without the content of images."""
 
@@ -91,17 +93,18 @@ def export(
     database: Database,
     ids: Iterable[str],
     path: Path,
-    kind: str,
+    kind: str | MakeWriter,
     *,
     system: SystemPrompt = no_system_prompt,
     images: bool = True,
     overwrite: bool = False,
 ) -> Exported:
-    """Write the trajectories ``ids`` to ``path`` in the format ``kind``, a key of ``FORMATS``; return the counts.
+    """Write the trajectories ``ids`` to ``path`` in the format ``kind``; return the counts.
 
     The file, or the folder of ``atif``, appears only once it is complete.
 
     Args:
+        kind: a key of ``FORMATS``, or the writer of another format.
         system: returns the system prompt of a group's episodes, for the formats that have one.
         images: whether to write the content of images.
         overwrite: whether to replace an existing file.
@@ -115,7 +118,8 @@ def export(
     trajectories = steps = changed = 0
     by_end = Counter[str]()
     with replaced(path, overwrite=overwrite) as aside:
-        writer = FORMATS[kind](aside, lambda group: scrubbed(system(group)))
+        make = FORMATS[kind] if isinstance(kind, str) else kind
+        writer = make(aside, lambda group: scrubbed(system(group)))
         try:
             for episode in read_episodes(database, ids, images=images and kind not in TEXT_ONLY):
                 if episode.trajectory.status is Status.RUNNING:

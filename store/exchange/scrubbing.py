@@ -33,7 +33,7 @@ def scrub(episode: Episode) -> tuple[Episode, bool]:
     """
     spoken = tuple(episode.trajectory.steps)
     bare = replace(episode, trajectory=replace(episode.trajectory, steps=spoken, messages=()))
-    clean = _scrub(bare)
+    clean = scrub_value(bare)
     one = clean.trajectory
     if clean.final_observation != bare.final_observation:
         hashed = _text_hash(clean.final_observation, one.final_observation_hash)
@@ -60,17 +60,18 @@ def _text_hash(text: str, like: str) -> str:
     return sha256(text.encode(errors="replace")).hexdigest()[: len(like) or None]
 
 
-def _scrub(value: Any) -> Any:
+def scrub_value(value: Any) -> Any:
+    """Return a value, such as a record, with the secrets in all of its texts masked, except for ids and hashes."""
     if isinstance(value, str):
         return value if isinstance(value, Enum) else scrubbed(value)
     if isinstance(value, Mapping):
-        return {_scrub(key): _MASK if _is_secret(key, item) else _scrub(item) for key, item in value.items()}
+        return {scrub_value(key): _MASK if _is_secret(key, item) else scrub_value(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return type(value)(_scrub(item) for item in value)
+        return type(value)(scrub_value(item) for item in value)
     if is_dataclass(value) and not isinstance(value, type):
         values = {field.name: getattr(value, field.name) for field in fields(value)}
         texts = {name: one for name, one in values.items() if name not in IDENTITIES or is_dataclass(one)}
-        return replace(value, **{name: _scrub(one) for name, one in texts.items()})
+        return replace(value, **{name: scrub_value(one) for name, one in texts.items()})
     if isinstance(value, np.ndarray) and value.dtype.kind in "OSU":
         raise TypeError("an array of texts cannot be scrubbed")
     return value

@@ -99,8 +99,9 @@ def test_the_tokens_of_a_trajectory_have_their_text_and_the_values_of_its_update
     assert turn == found["tokens"]["turns"][1]
     out = turnwise("trajectories", "show", "g2-1", "--tokens", "--turn", "1", "--store", trained).out
     lines = [line.split() for line in out.splitlines()]
-    assert lines[2][:6] == ["id", "text", "source", "mask", "logprob", "version"]
-    assert [line[:2] for line in lines[3:]] == [[str(row["id"]), repr(row["text"])] for row in turn["tokens"]]
+    assert lines[3][0] == "advantage"
+    assert lines[4][:6] == ["id", "text", "source", "mask", "logprob", "version"]
+    assert [line[:2] for line in lines[5:]] == [[str(row["id"]), repr(row["text"])] for row in turn["tokens"]]
 
 
 def test_the_parts_of_the_reward_are_metrics_of_an_update(turnwise: Turnwise, trained: str) -> None:

@@ -69,9 +69,12 @@ def test_the_parts_of_a_reward_are_shown_per_turn_and_in_total(turnwise: Turnwis
 
 def test_one_turn_and_one_line_per_text(turnwise: Turnwise, url: str) -> None:
     show = ("trajectories", "show", "g-0", "--store", url)
-    assert (
-        turnwise(*show, "--turn", "1").out == "1  page 1\n   | " + "x" * 200 + "\n   > click 1  -0.25  (cost -0.25)\n"
-    )
+    assert turnwise(*show, "--turn", "1").out.splitlines() == [
+        "1  page 1",
+        "   | " + "x" * 200,
+        "   > click 1  -0.25  (cost -0.25)",
+        "   version 0  1 + 0 ms  state state-1",
+    ]
     assert [step["index"] for step in json.loads(turnwise(*show, "--turn", "1", "--json").out)["steps"]] == [1]
     brief = turnwise(*show, "--brief").out.splitlines()
     assert brief[brief.index("") + 1 :] == [
@@ -136,8 +139,8 @@ def test_an_option_that_would_change_nothing_is_refused(
 
 def test_tokens_without_a_tokenizer_have_no_text(turnwise: Turnwise, url: str) -> None:
     shown = turnwise("trajectories", "show", "g-0", "--tokens", "--turn", "0", "--store", url).out.splitlines()
-    assert shown[3].split() == ["id", "source", "mask", "logprob", "version"]
-    assert [line.split() for line in shown[4:]] == [
+    assert shown[4].split() == ["id", "source", "mask", "logprob", "version"]
+    assert [line.split() for line in shown[5:]] == [
         *(([token, "env", "0"]) for token in ("10", "11", "12")),
         ["5", "policy", "1", "-0.5", "0"],
         ["2", "policy", "1", "-0.25", "0"],

@@ -6,7 +6,9 @@ policy, an error of a script, a page wider than the window, and a key without it
 
 import json
 import sys
+from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 from playwright.sync_api import Browser, Page, TimeoutError, sync_playwright
 
@@ -18,6 +20,8 @@ const report = (event) => console.error(`policy: ${event.violatedDirective} ${ev
 addEventListener("securitypolicyviolation", report);
 """
 SETTLE_MS = 120
+FILE = "/tmp/episode.html"  # noqa: S108 - in the container
+DOCUMENT = "/trajectories/a-0/download/html"
 
 
 def walk(browser: Browser, address: str, paths: list[str]) -> list[str]:
@@ -104,10 +108,31 @@ def keys(browser: Browser, address: str, run: str) -> list[str]:
     return wrong
 
 
+def document(browser: Browser, address: str, path: str) -> list[str]:
+    """Return what is wrong with a downloaded page that is opened as a file, without a network."""
+    with urlopen(address + path, timeout=20) as answer:  # noqa: S310 - the viewer's own address
+        Path(FILE).write_bytes(answer.read())
+    context = browser.new_context(offline=True, viewport={"width": WIDTHS[1], "height": 800})
+    context.add_init_script(WATCH)
+    page = context.new_page()
+    wrong: list[str] = []
+    page.on("console", lambda message: wrong.append(f"the file: {message.text}"))
+    page.on("request", lambda asked: wrong.append(asked.url[:80]) if asked.url.startswith("http") else None)
+    page.goto(f"file://{FILE}")
+    page.wait_for_timeout(SETTLE_MS)
+    if not page.locator("#turn-0 .action").count() or not page.locator("img[src^='data:image/png']").count():
+        wrong.append("the file lacks a turn or a picture")
+    if page.evaluate("getComputedStyle(document.querySelector('.action')).borderLeftWidth") != "2px":
+        wrong.append("the file lacks its style")
+    context.close()
+    return wrong
+
+
 if __name__ == "__main__":
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         address, run, *paths = sys.argv[1:]
         wrong = walk(chromium, address, paths) + keys(chromium, address, run) + pointer(chromium, address, run)
+        wrong += document(chromium, address, DOCUMENT)
         chromium.close()
     print(json.dumps(wrong))

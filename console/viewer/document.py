@@ -1,0 +1,175 @@
+"""Episodes as files of their own: a page that opens without a network and without the viewer, and JSON.
+
+A page brings its style and its pictures, and its content security policy allows nothing else: no script, no address.
+Both hold the same record. Like every export, they are made of scrubbed texts.
+"""
+
+import json
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from ...records import Step, Task
+from ...store import queries
+from ...store.database import Database
+from ...store.errors import ExchangeError
+from ...store.exchange.episodes import Episode
+from ...store.exchange.images import image_type
+from ...store.exchange.scrubbing import scrub_value
+from ...store.queries.lineage import TrajectoryUse
+from ..episodes import EpisodeFacts, TurnFacts, load_facts, part_totals
+from ..terminal.output import jsonable
+from .rendering import environment, render
+
+STATIC = Path(__file__).parent / "static"
+IMAGE_BYTES_MAX = 2**27
+"""Bytes of the pictures of one page; later ones are left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentTurn:
+    """A turn."""
+
+    step: Step
+    facts: TurnFacts
+    shaped: float | None
+    """The shaped reward, if the run has one that differs."""
+    images: Sequence[str]
+    """Hashes of the images of the observation, or of the screenshot that the run kept of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeDocument:
+    """A whole episode, scrubbed."""
+
+    trajectory: str
+    uid: str
+    run: str
+    group: str
+    member: int
+    attempt: int
+    task: Task
+    prompt_prefix: str
+    status: str
+    success: bool | None
+    reward: float
+    shaped: float | None
+    verdicts: Sequence[Mapping[str, Any]]
+    part_totals: Mapping[str, float]
+    policy: str
+    source: str
+    error: str
+    stop_reason: str
+    branched_from: str | None
+    branched_at: int | None
+    deterministic: bool
+    extras: Mapping[str, Any]
+    training: str
+    uses: Sequence[TrajectoryUse]
+    note: str
+    """Why values of an update are missing; empty if they are not."""
+    system: str
+    turns: Sequence[DocumentTurn]
+    final: str | None
+    final_images: Sequence[str]
+    model_s: float
+    env_s: float
+    ended_at: datetime | None
+
+
+def episode_document(episode: Episode, facts: EpisodeFacts) -> EpisodeDocument:
+    """Return the document of a scrubbed episode; the texts of ``facts`` are scrubbed here."""
+    facts, one, group = scrub_value(facts), episode.trajectory, episode.group
+    rewards = None if facts.rewards is None else facts.rewards.rewards
+    kept = [one.final_screenshot] if one.final_screenshot else []
+    return EpisodeDocument(
+        trajectory=one.id,
+        uid=episode.uid,
+        run=one.run,
+        group=one.group,
+        member=one.member,
+        attempt=one.attempt,
+        task=group.task,
+        prompt_prefix=group.prompt_prefix,
+        status=one.status.value,
+        success=one.success,
+        reward=one.reward,
+        shaped=None if rewards is None else float(sum(rewards)),
+        verdicts=() if facts.rewards is None else facts.rewards.verdicts,
+        part_totals=part_totals(one.steps),
+        policy=one.policy,
+        source=one.source.value,
+        error=one.error,
+        stop_reason=one.stop_reason,
+        branched_from=one.branched_from,
+        branched_at=one.branched_at,
+        deterministic=one.deterministic,
+        extras=one.extras,
+        training=facts.training,
+        uses=facts.uses,
+        note=facts.tokens.note,
+        system=facts.system,
+        turns=[_turn(step, facts.turns[step.index], rewards) for step in one.steps],
+        final=episode.final_observation,
+        final_images=one.final_images or kept,
+        model_s=sum(step.model_ms for step in one.steps) / 1000,
+        env_s=sum(step.env_ms for step in one.steps) / 1000,
+        ended_at=one.steps[-1].created_at if one.steps else None,
+    )
+
+
+def _turn(step: Step, facts: TurnFacts, rewards: Sequence[float] | None) -> DocumentTurn:
+    shaped = None if rewards is None or rewards[step.index] == step.reward else rewards[step.index]
+    return DocumentTurn(step, facts, shaped, step.images or ([step.screenshot] if step.screenshot else []))
+
+
+def html_page(document: EpisodeDocument, images: Mapping[str, bytes]) -> str:
+    """Return the document as one page, with ``images`` by hash within it."""
+    style = "".join((STATIC / name).read_text(encoding="utf-8") for name in ("base.css", "document.css"))
+    digest = b64encode(sha256(style.encode()).digest()).decode()
+    policy = f"default-src 'none'; img-src data:; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+    context = {"page": document, "pictures": _pictures(images)}
+    head = (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n<style>{style}</style>\n'
+    )
+    return head + render(environment(), "document.html", context)
+
+
+def _pictures(images: Mapping[str, bytes]) -> dict[str, str]:
+    """Return the pictures as ``data:`` addresses, by hash, up to ``IMAGE_BYTES_MAX``; other content is left out."""
+    found, size = {}, 0
+    for name, content in images.items():
+        kind = image_type(content)
+        size += len(content)
+        if kind is not None and size <= IMAGE_BYTES_MAX:
+            found[name] = f"data:{kind};base64,{b64encode(content).decode()}"
+    return found
+
+
+class EpisodeFiles:
+    """Writes episodes as pages or as JSON: into a folder, each named by its uid, or one into a ``single`` file."""
+
+    def __init__(self, database: Database, path: Path, *, single: bool, as_json: bool = False) -> None:
+        if not single:
+            path.mkdir()
+        self._database, self._path, self._single, self._as_json = database, path, single, as_json
+        self._count = 0
+
+    def add(self, episode: Episode) -> None:
+        """Write one episode. Raises ExchangeError: a second one for one file."""
+        self._count += 1
+        if self._single and self._count > 1:
+            raise ExchangeError("one `.html` file holds one trajectory: name a folder with `--out`, without `.html`")
+        stored = queries.load_trajectory(self._database, episode.trajectory.id)
+        document = episode_document(episode, load_facts(self._database, stored))
+        path = self._path if self._single else self._path / f"{episode.uid}.html"
+        text = json.dumps(jsonable(document)) if self._as_json else html_page(document, episode.images)
+        path.write_bytes(text.encode(errors="replace"))
+
+    def close(self) -> None:
+        """Do nothing: every file is whole."""
