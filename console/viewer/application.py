@@ -79,11 +79,12 @@ PAGES = (
 )
 
 
-def application(database: Database, door: Door, *, home: str = "/runs") -> ASGIApp:
+def application(database: Database, door: Door, *, home: str = "/runs", notice: str = "") -> ASGIApp:
     """Return the viewer of a store.
 
     Args:
         home: the page that ``/`` leads to.
+        notice: a sentence on every page.
     """
     templates = environment()
 
@@ -95,6 +96,7 @@ def application(database: Database, door: Door, *, home: str = "/runs") -> ASGIA
             "given": given,
             "here": quote(request.scope["path"], errors="replace"),
             "query": dict(request.query_params),
+            "notice": notice,
         }
         return HTMLResponse(render(templates, name, context).encode(errors="replace"), status)
 

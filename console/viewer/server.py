@@ -10,7 +10,6 @@ import uvicorn
 from ...errors import TurnwiseError
 from ...store.database import Database
 from .application import application
-from .rendering import url
 from .security import ANY_HOST, LOOPBACK, Door, is_address
 
 SHUTDOWN_TIMEOUT_S = 1
@@ -21,21 +20,26 @@ class CannotListen(TurnwiseError):
     """The host or the port cannot be used."""
 
 
-def serve(database: Database, host: str, port: int, run: str | None, report: Callable[[str], None]) -> None:
+def serve(
+    database: Database, host: str, port: int, home: str, report: Callable[[str], None], *, notice: str = ""
+) -> None:
     """Serve a store until Ctrl-C; ``report`` receives the address to open.
+
+    Args:
+        home: the page to open first.
+        notice: a sentence on every page.
 
     Raises:
         CannotListen: the port is taken, or the host is not one of this machine.
     """
     token = secrets.token_urlsafe(24)
     door = Door.of(host, token)
-    home = url("runs") if run is None else url("runs", run)
     with listening(host, port) as listener:
         named = "localhost" if host in ANY_HOST else f"[{host}]" if ":" in host else host
         address = f"http://{named}:{listener.getsockname()[1]}"
         report(f"{address}{home}" + ("" if door.token is None else f"?token={door.token}"))
         config = uvicorn.Config(
-            application(database, door, home=home),
+            application(database, door, home=home, notice=notice),
             log_level="warning",
             access_log=False,
             lifespan="off",

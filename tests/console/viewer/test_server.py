@@ -1,5 +1,7 @@
 """``turnwise view`` from its start to Ctrl-C, and each reason why it does not start."""
 
+import json
+import os
 import re
 import signal
 import socket
@@ -7,6 +9,7 @@ import sqlite3
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 from urllib.request import urlopen
 
 import pytest
@@ -72,3 +75,34 @@ def test_a_store_of_another_version_is_one_line(turnwise: Turnwise, tmp_path: Pa
 def test_only_another_address_than_loopback_gets_a_token() -> None:
     assert [Door.of(host, "t").token for host in sorted(LOOPBACK)] == [None, None, None]
     assert [Door.of(host, "t").token for host in ("0.0.0.0", "::", "10.1.2.3")] == ["t", "t", "t"]  # noqa: S104
+
+
+@pytest.mark.slow
+def test_the_demonstration_has_something_to_show_and_is_deleted(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "turnwise", "view", "--demo", "--port", "0"]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "TMPDIR": str(tmp_path)}
+    )
+    try:
+        assert process.stdout is not None
+        found = re.search(r"http://127\.0\.0\.1:\d+", process.stdout.readline())
+        assert found
+
+        def read(path: str) -> Any:
+            with urlopen(f"{found[0]}/api{path}", timeout=20) as answer:  # noqa: S310 - its own address
+                return json.load(answer)
+
+        assert {run["id"] for run in read("/runs")["runs"]} >= {"demo-oracle", "demo-random"}
+        groups = read("/runs/demo-random/groups")["groups"]
+        apart = [read(f"/groups/{one['group']['id']}")["first_divergence"] for one in groups[:4]]
+        assert len(groups) == 16
+        assert any(one is not None for one in apart)
+        assert read("/search?q=click")["hits"]
+        assert read("/compare?runs=demo-oracle,demo-random")["paired"]
+        with urlopen(f"{found[0]}/runs", timeout=20) as answer:  # noqa: S310 - its own address
+            assert "No model was trained" in answer.read().decode()
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=20)
+    finally:
+        process.kill()
+    assert (process.returncode, list(tmp_path.glob("turnwise-demo-*"))) == (130, [])
