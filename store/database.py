@@ -154,17 +154,36 @@ def open_database(url: str, *, create: bool = False, blobs: str | None = None, r
                 f"{_place(database)} holds no turnwise store; make one with "
                 f"`turnwise db upgrade --store {without_secrets(url)}`"
             )
-        elif revision != migrate.head():
-            migrate.refuse_unknown(revision, f"the store {_place(database)}")
-            raise WrongRevision(
-                f"the store {_place(database)} is at revision {revision}, this turnwise needs {migrate.head()}; "
-                f"run `turnwise db upgrade --store {without_secrets(url)}`"
-            )
+        else:
+            _refuse_other(database, revision)
         _open_blobs(database)
     except BaseException:
         database.close()
         raise
     return database
+
+
+def check_revision(database: Database) -> None:
+    """Check that the schema of an open store is still this program's.
+
+    Raises:
+        WrongRevision: another program upgraded the store.
+        StoreError: the database does not answer, or its tables are gone.
+    """
+    revision = _revision(database)
+    if revision is None:
+        raise StoreError(f"{_place(database)} no longer holds a turnwise store")
+    _refuse_other(database, revision)
+
+
+def _refuse_other(database: Database, revision: str) -> None:
+    if revision == migrate.head():
+        return
+    migrate.refuse_unknown(revision, f"the store {_place(database)}")
+    raise WrongRevision(
+        f"the store {_place(database)} is at revision {revision}, this turnwise needs {migrate.head()}; "
+        f"run `turnwise db upgrade --store {without_secrets(database.url)}`"
+    )
 
 
 def upgrade(url: str) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from sqlalchemy.exc import DBAPIError
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
@@ -19,17 +20,16 @@ from starlette.types import ASGIApp
 
 from ...errors import TurnwiseError
 from ...store.database import Database
-from ...store.errors import BlobMissing, NotFound, Pruned, StoreUnusable
 from ...store.exchange.images import image_type
 from ..terminal.output import jsonable
 from .downloads import download
-from .given import BadAddress, Given
+from .given import Given
 from .live import events
 from .pages.compare import load_comparison
 from .pages.failures import load_failures
 from .pages.group import load_group
 from .pages.groups import load_groups_page
-from .pages.run import load_run, load_series
+from .pages.run import load_now, load_run
 from .pages.runs import load_runs
 from .pages.search import load_search
 from .pages.tasks import load_tasks
@@ -38,6 +38,8 @@ from .pages.trajectory import load_trajectory_page
 from .pages.update import load_update_page
 from .rendering import environment, render
 from .security import Door, Guard
+from .series import load_series
+from .trouble import cause_of, status_of
 
 HASH = re.compile(r"[0-9a-f]{64}")
 STATIC = Path(__file__).parent / "static"
@@ -45,14 +47,6 @@ IMAGE_HEADERS = {
     "Cache-Control": "private, max-age=31536000, immutable",
     "Content-Security-Policy": "default-src 'none'; sandbox; frame-ancestors 'none'",
 }
-STATUSES: dict[type[TurnwiseError], int] = {
-    BadAddress: 400,
-    NotFound: 404,
-    BlobMissing: 404,
-    Pruned: 410,
-    StoreUnusable: 503,
-}
-"""The status of a response by the error of its page; 409 for every other one: the store holds something unexpected."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +99,9 @@ def application(database: Database, door: Door, *, home: str = "/runs", notice: 
             given = Given(request.path_params, request.query_params)
             try:
                 return respond(request, page.template, 200, page.load(database, given), given)
-            except TurnwiseError as error:
-                return respond(request, "error.html", status_of(error), {"error": str(error)}, given)
+            except (TurnwiseError, DBAPIError) as error:
+                shown = cause_of(database, error)
+                return respond(request, "error.html", status_of(shown), {"error": str(shown)}, given)
 
         return endpoint
 
@@ -139,6 +134,7 @@ def application(database: Database, door: Door, *, home: str = "/runs", notice: 
         Route("/", lambda request: RedirectResponse(home)),
         Route("/images/{hash}", image),
         Route("/trajectories/{trajectory:path}/download/{format}", downloaded),
+        Route("/runs/{run:path}/now", page_of(Page("", "now.html", load_now))),
         Route("/runs/{run:path}/events", lambda request: events(database, request)),
         Route("/api/runs/{run:path}/series", page_of(Page("", "", load_series))),
         Mount("/static", StaticFiles(directory=STATIC)),
@@ -150,8 +146,3 @@ def application(database: Database, door: Door, *, home: str = "/runs", notice: 
         middleware=[Middleware(Guard, door=door)],
         exception_handlers={HTTPException: missing, 500: missing},
     )
-
-
-def status_of(error: TurnwiseError) -> int:
-    """Return the status of a response whose page raised ``error``."""
-    return next((status for kind, status in STATUSES.items() if isinstance(error, kind)), 409)

@@ -5,7 +5,7 @@ weigh 350 KB (bokeh) and 1.5 MB (plotly) compressed; ``chart.js`` weighs 5 KB.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from ...trainer.telemetry.events import REWARD_PART
@@ -32,21 +32,32 @@ class Chart:
     note: str = ""
     """The meaning of the values in one line."""
     is_stacked: bool = False
+    prefix: str = ""
+    """Every metric whose name begins with this is a line as well; at most ``LINES_MAX``."""
     has_held_out: bool = False
     """Whether the success of evaluations is drawn too, with its interval."""
 
 
-def _chart(title: str, unit: Unit, *lines: tuple[str, str], note: str = "", is_stacked: bool = False) -> Chart:
-    return Chart(title, unit, [Line(*line) for line in lines], note, is_stacked)
+FAILURES = "failures/"
+"""Prefix of the number of failed episodes of one status; the status follows."""
 
 
-PARTS = "Parts of the return"
+def _chart(
+    title: str, unit: Unit, *lines: tuple[str, str], note: str = "", is_stacked: bool = False, prefix: str = ""
+) -> Chart:
+    return Chart(title, unit, [Line(*line) for line in lines], note, is_stacked, prefix)
+
+
 CHARTS = (
     Chart(
-        "Success", "rate", [Line("success", "training batch")], "Share of episodes, and of held-out tasks", False, True
+        "Success",
+        "rate",
+        [Line("success", "training batch")],
+        "Share of episodes, and of held-out tasks",
+        has_held_out=True,
     ),
     _chart("Return", "number", ("reward", "mean"), note="Mean return per episode of the batch"),
-    _chart(PARTS, "number", note="Mean of each part of the return per episode"),
+    _chart("Parts of the return", "number", note="Mean of each part per episode", prefix=REWARD_PART),
     _chart("Horizon", "number", ("horizon_turns", "turns"), note="Limit on turns per episode"),
     _chart(
         "Staleness",
@@ -77,9 +88,14 @@ CHARTS = (
         ("is_cap_fraction", "capped weights"),
         note="Share of the trained tokens",
     ),
-    _chart("Gradient norm", "number", ("grad_norm", "before clipping")),
-    _chart("Loss", "number", ("loss", "loss")),
-    _chart("Learning rate", "number", ("learning_rate", "learning rate")),
+    _chart(
+        "Not trained on",
+        "rate",
+        ("swept_fraction", "masked: too stale"),
+        ("missing_fraction", "missing members"),
+        ("invalid_action_fraction", "invalid actions"),
+        note="Shares of tokens, members and turns",
+    ),
     _chart(
         "Time per update",
         "seconds",
@@ -89,7 +105,23 @@ CHARTS = (
         note="Seconds of the driver per update",
         is_stacked=True,
     ),
-    _chart("Tokens per batch", "number", ("tokens", "trained"), note="Trained tokens per update"),
+    _chart(
+        "Utilization",
+        "rate",
+        ("engine_busy_fraction", "engines"),
+        ("slot_busy_fraction", "episode slots"),
+        ("worker_busy_fraction", "rollout workers"),
+        ("learner_busy_fraction", "learner"),
+        note="Share of the time in which each part was busy",
+    ),
+    _chart("Tokens per second", "number", ("tokens_per_s", "trained"), note="Trained tokens since the last update"),
+    _chart(
+        "Failed episodes",
+        "number",
+        note="Since the update before, by status, retried ones included",
+        is_stacked=True,
+        prefix=FAILURES,
+    ),
     _chart(
         "Limits reached",
         "rate",
@@ -99,25 +131,21 @@ CHARTS = (
         ("max_context_fraction", "episodes: context"),
         note="Share of turns or episodes that a limit of the horizon ended",
     ),
-    _chart(
-        "Not trained on",
-        "rate",
-        ("swept_fraction", "swept: too stale"),
-        ("missing_fraction", "missing members"),
-        ("invalid_action_fraction", "invalid actions"),
-        note="Shares of tokens, members and turns",
-    ),
+    _chart("Gradient norm", "number", ("grad_norm", "before clipping")),
+    _chart("Loss", "number", ("loss", "loss")),
+    _chart("Learning rate", "number", ("learning_rate", "learning rate")),
+    _chart("Tokens per batch", "number", ("tokens", "trained"), note="Trained tokens per update"),
 )
 
 
 def charts_of(metrics: Iterable[str]) -> list[Chart]:
     """Return the charts of which at least one of ``metrics`` is a line, with those lines only."""
-    known = set(metrics)
-    parts = sorted(one for one in known if one.startswith(REWARD_PART))[:LINES_MAX]
+    known = sorted(metrics)
     found = []
     for chart in CHARTS:
-        lines = [Line(one, one.removeprefix(REWARD_PART)) for one in parts] if chart.title == PARTS else chart.lines
-        lines = [line for line in lines if line.metric in known]
+        named = [one for one in known if chart.prefix and one.startswith(chart.prefix)][:LINES_MAX]
+        lines = [line for line in chart.lines if line.metric in known]
+        lines += [Line(one, one.removeprefix(chart.prefix).replace("_", " ")) for one in named]
         if lines:
-            found.append(Chart(chart.title, chart.unit, lines, chart.note, chart.is_stacked, chart.has_held_out))
+            found.append(replace(chart, lines=lines))
     return found

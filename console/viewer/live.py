@@ -6,17 +6,18 @@ The id of an event is the cursor after it, so that a browser that lost the conne
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from dataclasses import replace
 
+from sqlalchemy.exc import DBAPIError
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from ...errors import TurnwiseError
-from ...store.database import Database
+from ...store.database import Database, check_revision
 from ..terminal.output import jsonable
 from .given import Given
-from .pages.run import Cursor, Series, new_series
+from .series import Cursor, Series, new_series
+from .trouble import cause_of
 
 POLL_INTERVAL_S = 1.0
 KEEPALIVE_INTERVAL_S = 15.0
@@ -35,9 +36,10 @@ async def _stream(database: Database, request: Request, run: str, cursor: Cursor
     silent, status = 0.0, ""
     while not await request.is_disconnected():
         try:
-            found = await run_in_threadpool(new_series, database, run, cursor)
-        except TurnwiseError as error:
-            yield _event("trouble", {"error": str(error)}, cursor)
+            found = await run_in_threadpool(_news, database, run, cursor)
+        except (TurnwiseError, DBAPIError) as error:
+            cause = await run_in_threadpool(cause_of, database, error)
+            yield _event("trouble", {"error": str(cause)}, cursor)
             return
         if found is None:
             yield _event("rewound", {}, Cursor())
@@ -46,13 +48,19 @@ async def _stream(database: Database, request: Request, run: str, cursor: Cursor
             cursor, status, silent = found.cursor, found.status, 0.0
             yield _event("series", found, cursor)
         if found.status != "running":
-            yield _event("ended", replace(found, updates=[], values={}, evaluations=[]), cursor)
+            yield _event("ended", {"status": found.status}, cursor)
             return
         if silent >= KEEPALIVE_INTERVAL_S:
             silent = 0.0
             yield ": still here\n\n"
         await asyncio.sleep(POLL_INTERVAL_S)
         silent += POLL_INTERVAL_S
+
+
+def _news(database: Database, run: str, cursor: Cursor) -> Series | None:
+    """Return ``new_series`` of a store whose schema is still this program's. Raises WrongRevision."""
+    check_revision(database)
+    return new_series(database, run, cursor)
 
 
 def _event(name: str, data: Series | dict[str, str], cursor: Cursor) -> str:

@@ -9,7 +9,7 @@ connection of ``Database.read`` and changes nothing; to add one, write the funct
 it here.
 """
 
-from .failures import Failures, failure_clusters
+from .failures import Failures, failure_clusters, failures_per_update
 from .fates import GroupFate, MemberFate, group_fates, training_of
 from .groups import (
     active_groups,
@@ -51,6 +51,7 @@ from .run_details import (
     run_details,
     run_totals,
     status_counts,
+    update_times,
 )
 from .run_reader import RunReader
 from .run_summaries import evaluations, run_summaries, task_results, trained_tokens
@@ -75,6 +76,7 @@ __all__ = [
     "failed_for_good",
     "failure_clusters",
     "failure_counts",
+    "failures_per_update",
     "filtered_groups",
     "final_observation",
     "find_checkpoint",
@@ -120,6 +122,7 @@ __all__ = [
     "trajectory_names",
     "unscored_groups",
     "update_numbers",
+    "update_times",
     "updates_with",
     "versions",
 ]

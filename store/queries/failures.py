@@ -1,8 +1,11 @@
 """The failures of a run in clusters: by status and similar message, with counts and examples."""
 
 import re
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from sqlalchemy import Connection, func, select, type_coerce
 
@@ -80,3 +83,25 @@ def failure_clusters(conn: Connection, run: str) -> Failures:
         for (status, _), one in found.items()
     ]
     return Failures(total, min(total, READ_MAX), sorted(clusters, key=lambda one: -one.count))
+
+
+def failures_per_update(
+    conn: Connection, run: str, times: Mapping[int, datetime], since: datetime | None = None
+) -> dict[int, dict[str, int]]:
+    """Return the failures of a run between updates by status, retried ones included, by the update that follows them.
+
+    Args:
+        times: when each update was recorded, in ascending order.
+        since: only failures after this moment.
+    """
+    if not times:
+        return {}
+    updates, moments = list(times), list(times.values())
+    which = [of_run(trajectory, run), FAILED, ~DROPPED, trajectory.c.ended_at <= moments[-1]]
+    if since is not None:
+        which.append(trajectory.c.ended_at > since)
+    found: dict[int, dict[str, int]] = defaultdict(dict)
+    for status, ended_at in conn.execute(select(trajectory.c.status, trajectory.c.ended_at).where(*which)):
+        counts = found[updates[bisect_left(moments, ended_at)]]
+        counts[status] = counts.get(status, 0) + 1
+    return found

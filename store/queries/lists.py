@@ -306,11 +306,11 @@ def group_row_of(conn: Connection, trajectory_id: str) -> GroupRow:
     return found[0]
 
 
-def list_metrics(conn: Connection, run: str, kind: str = "train") -> list[dict[str, Any]]:
-    """Return the metrics of the surviving updates, each with its ``update``, in order."""
+def list_metrics(conn: Connection, run: str, kind: str = "train", *, after: int = -1) -> list[dict[str, Any]]:
+    """Return the metrics of the surviving updates after ``after``, each with its ``update``, in order."""
     which = (
         select(metric.c.update_no, metric.c.data)
-        .where(surviving(metric, run), metric.c.kind == kind)
+        .where(surviving(metric, run), metric.c.kind == kind, metric.c.update_no > after)
         .order_by(metric.c.update_no)
     )
     return [{"update": update, **data} for update, data in conn.execute(which)]

@@ -5,6 +5,7 @@ The counts are those of the surviving history.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, and_, false, func, select, true
@@ -59,6 +60,16 @@ def batch_metrics(conn: Connection, run: str, *, after: int = -1) -> list[dict[s
         .order_by(train_batch.c.update_no)
     )
     return [{**metrics, "update": update, "version": version} for update, version, metrics in conn.execute(which)]
+
+
+def update_times(conn: Connection, run: str, *, after: int = -1) -> dict[int, datetime]:
+    """Return when each surviving update after ``after`` was recorded, in order."""
+    which = (
+        select(train_batch.c.update_no, train_batch.c.created_at)
+        .where(surviving(train_batch, run), train_batch.c.update_no > after)
+        .order_by(train_batch.c.update_no)
+    )
+    return dict(map(tuple, conn.execute(which)))
 
 
 def status_counts(conn: Connection, run: str) -> dict[str, int]:

@@ -34,6 +34,17 @@ from .episodes import (
     task,
     trajectory,
 )
-from .runs import EVALUATION, batch_group, batch_item, lease, metric, policy_version, run, store_setting, train_batch
+from .runs import (
+    EVALUATION,
+    PACE,
+    batch_group,
+    batch_item,
+    lease,
+    metric,
+    policy_version,
+    run,
+    store_setting,
+    train_batch,
+)
 from .statements import KEYS_MAX, Lookup, among, insert_once, no_of
 from .types import metadata

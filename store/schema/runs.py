@@ -140,6 +140,8 @@ batch_item = Table(
 
 EVALUATION = "evaluation "
 """The kind of the metrics of an evaluation begins with this; its name follows."""
+PACE = "pace"
+"""The kind of the metrics of an update that are known only after its transaction: seconds, rates and busy fractions."""
 
 metric = Table(
     "metric",

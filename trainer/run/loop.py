@@ -1,10 +1,13 @@
 """The training loop: wait for a batch, train on it, publish the new version, checkpoint and evaluate when due."""
 
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from time import monotonic
+from typing import Any
 
 from ...errors import TurnwiseError
 from ...store import queries
+from ...store.schema import PACE
 from ..context import RunContext
 from ..evaluation.in_run import IN_TRAINING
 from ..learner.update import UpdateResult, update_event
@@ -116,6 +119,7 @@ class TrainingLoop:
         shown = {name: value for name, value in asdict(event).items() if name not in OF_METRICS}
         event = replace(event, metrics={**trained.metrics, **shown})
         context.metrics.write("update", trained.update, event.metrics)
+        await context.store.add_metrics(PACE, trained.update, {"update_seconds": seconds} | pace_of(event.metrics))
         context.report(event)
         self._warn_of_limits(event)
         if self._profile is not None:
@@ -127,6 +131,11 @@ class TrainingLoop:
             if limit not in self._warned and (text := warning(limit, share, f"update {event.update}")):
                 self._warned.add(limit)
                 self._context.report(Note(text))
+
+
+def pace_of(metrics: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the rates and busy fractions of an update."""
+    return {name: value for name, value in metrics.items() if name.endswith(("_per_s", "_busy_fraction"))}
 
 
 class EmptyBatches:

@@ -1,8 +1,9 @@
-"""A run: its numbers, its curves, its evaluations, and the keys of its configuration that differ from the defaults."""
+"""A run: its numbers now, its evaluations, and the keys of its configuration that differ from the defaults."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from math import ceil
+from typing import Any
 
 from ....records import GroupState, PolicyVersion
 from ....store import queries
@@ -11,48 +12,13 @@ from ....store.queries.lineage import BestCheckpoint
 from ....store.queries.run_details import DrivenRun
 from ....store.queries.run_summaries import HeldOut, RunSummary
 from ....trainer.config.defaults import ConfigKey, config_keys
-from ..charts import Chart, charts_of
+from ..charts import CHARTS, Chart
 from ..given import Given
 
 RECENT = 10
 """Updates whose mean a tile compares the newest one with."""
-NO_UPDATE = -1
-
-
-@dataclass(frozen=True, slots=True)
-class Cursor:
-    """The end of what a reader has of a run's series."""
-
-    update: int = NO_UPDATE
-    version: int = NO_UPDATE
-    """Id of the version that the update made: a resume may replace the update by another one."""
-    evaluations: int = 0
-
-    @classmethod
-    def parse(cls, text: str) -> Self:
-        """Return the cursor that ``str`` made; the beginning for any other text."""
-        parts = text.split(".")
-        is_cursor = len(parts) == 3 and all(one.isascii() and one.isdecimal() and len(one) < 10 for one in parts)
-        return cls(int(parts[0]) - 1, int(parts[1]) - 1, int(parts[2])) if is_cursor else cls()
-
-    def __str__(self) -> str:
-        return f"{self.update + 1}.{self.version + 1}.{self.evaluations}"
-
-
-@dataclass(frozen=True, slots=True)
-class Series:
-    """The metrics of a run's updates after a cursor, in columns."""
-
-    run: str
-    status: str
-    cursor: Cursor
-    """The end of this part."""
-    charts: Sequence[Chart]
-    """Those that this part has a value of."""
-    updates: Sequence[int]
-    values: Mapping[str, Sequence[float | None]]
-    """By metric, one value per update."""
-    evaluations: Sequence[HeldOut]
+STEPS_MAX = 80
+TILES = ("success", "reward", "staleness_mean")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +27,19 @@ class Change:
 
     value: float | None
     change: float | None
-    """To the mean of the ``RECENT`` updates before; None without one."""
+    """To the mean of at most ``RECENT`` updates before; None without one."""
+    since: str
+    """Those updates: up to the newest evaluation before the update, or up to the update."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One or several successive updates in the bar of steps."""
+
+    update: int
+    """The last one."""
+    success: float | None
+    """Mean over their batches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,111 +56,88 @@ class Share:
 
 
 @dataclass(frozen=True, slots=True)
-class RunPage:
-    """A run."""
+class RunNow:
+    """The part of a run's page that changes while it trains."""
 
     run: str
     driven: DrivenRun
     summary: RunSummary
+    tiles: Mapping[str, Change]
+    tokens: int
+    """Trained tokens."""
+    shares: Sequence[Share]
+    steps: Sequence[Step]
+    """At most ``STEPS_MAX``."""
+    evaluations: Sequence[HeldOut]
+    """Oldest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunPage:
+    """A run."""
+
+    now: RunNow
     checkpoint: PolicyVersion | None
     """The newest version with a checkpoint."""
     best: BestCheckpoint | None
-    tiles: Mapping[str, Change]
-    shares: Sequence[Share]
-    evaluations: Sequence[HeldOut]
     config: Sequence[ConfigKey]
-    tokens: int
-    """Trained tokens."""
-    cursor: str
     charts: Sequence[Chart]
-    last_update: int | None
+    """All of them; ``static/run.js`` shows those that have a value."""
 
 
 def load_run(database: Database, given: Given) -> RunPage:
     """Return the page of a run."""
+    run, now = given.path["run"], load_now(database, given)
+    with database.read() as conn:
+        checkpoint, best = queries.latest_checkpoint(conn, run), queries.best_checkpoint(conn, run)
+    return RunPage(now, checkpoint, best, config_keys(now.driven.run.config), CHARTS)
+
+
+def load_now(database: Database, given: Given) -> RunNow:
+    """Return the part of a run's page that changes while it trains."""
     run = given.path["run"]
     driven = queries.driven_run(database, run)
     with database.read() as conn:
-        summary = queries.run_summaries(conn, [driven.run])[run]
-        checkpoint, best = queries.latest_checkpoint(conn, run), queries.best_checkpoint(conn, run)
         groups, cancelled = queries.group_counts(conn, run), queries.cancelled_groups(conn, run)
         metrics = queries.batch_metrics(conn, run)
         evaluations = queries.evaluations(conn, [run]).get(run, [])
-        tokens = queries.trained_tokens(conn, run)
-    series = _series(run, driven.status, metrics, evaluations, 0)
-    return RunPage(
-        run=run,
-        driven=driven,
-        summary=summary,
-        checkpoint=checkpoint,
-        best=best,
-        tiles={name: _change(metrics, name) for name in ("success", "reward", "entropy", "staleness_mean")},
-        shares=_shares(driven, groups, cancelled),
-        evaluations=evaluations,
-        config=config_keys(driven.run.config),
-        tokens=tokens,
-        cursor=str(series.cursor),
-        charts=series.charts,
-        last_update=metrics[-1]["update"] if metrics else None,
-    )
+        return RunNow(
+            run=run,
+            driven=driven,
+            summary=queries.run_summaries(conn, [driven.run])[run],
+            tiles={name: _change(metrics, name, evaluations) for name in TILES},
+            tokens=queries.trained_tokens(conn, run),
+            shares=_shares(driven, groups, cancelled),
+            steps=_steps(metrics),
+            evaluations=evaluations,
+        )
 
 
-def load_series(database: Database, given: Given) -> Series:
-    """Return the series of a run, or those after the query's ``cursor``."""
-    run = given.path["run"]
-    cursor = Cursor.parse(given.text("cursor") or "")
-    found = new_series(database, run, cursor) or new_series(database, run, Cursor())
-    assert found is not None  # noqa: S101 - the whole history is never behind
+def _change(metrics: Sequence[Mapping[str, Any]], name: str, evaluations: Sequence[HeldOut]) -> Change:
+    known = [(one["update"], one[name]) for one in metrics if isinstance(one.get(name), int | float)]
+    if not known:
+        return Change(None, None, "")
+    newest, value = known[-1]
+    evaluated = max((one for one in evaluations if one.update < newest), key=lambda one: one.update, default=None)
+    if evaluated is not None and known[0][0] <= evaluated.update:
+        before, since = (
+            [one for update, one in known if update <= evaluated.update],
+            f"since evaluation {evaluated.name}",
+        )
+    else:
+        before, since = [one for _, one in known[:-1]], f"to the {min(RECENT, len(known) - 1)} updates before"
+    recent = before[-RECENT:]
+    return Change(value, value - sum(recent) / len(recent) if recent else None, since)
+
+
+def _steps(metrics: Sequence[Mapping[str, Any]]) -> list[Step]:
+    width = ceil(len(metrics) / STEPS_MAX)
+    found = []
+    for start in range(0, len(metrics), width or 1):
+        part = metrics[start : start + width]
+        known = [one["success"] for one in part if one.get("success") is not None]
+        found.append(Step(part[-1]["update"], sum(known) / len(known) if known else None))
     return found
-
-
-def new_series(database: Database, run: str, cursor: Cursor) -> Series | None:
-    """Return the part of a run's series after ``cursor``; None if a resume abandoned what the reader has."""
-    status = queries.driven_run(database, run).status
-    with database.read() as conn:
-        metrics = queries.batch_metrics(conn, run, after=cursor.update - 1)
-        evaluations = queries.evaluations(conn, [run]).get(run, [])
-    if cursor.update >= 0:
-        if not metrics or (metrics[0]["update"], metrics[0]["version"]) != (cursor.update, cursor.version):
-            return None
-        metrics = metrics[1:]
-    if len(evaluations) < cursor.evaluations:
-        return None
-    found = _series(run, status, metrics, evaluations, cursor.evaluations)
-    return (
-        found
-        if metrics
-        else Series(run, status, Cursor(cursor.update, cursor.version, len(evaluations)), [], [], {}, found.evaluations)
-    )
-
-
-def _series(
-    run: str, status: str, metrics: Sequence[Mapping[str, Any]], evaluations: Sequence[HeldOut], known: int
-) -> Series:
-    last = metrics[-1] if metrics else {"update": NO_UPDATE, "version": NO_UPDATE}
-    numbers = {
-        name
-        for one in metrics
-        for name, value in one.items()
-        if isinstance(value, int | float) and not isinstance(value, bool)
-    }
-    charts = charts_of(numbers)
-    names = [line.metric for chart in charts for line in chart.lines]
-    return Series(
-        run,
-        status,
-        Cursor(last["update"], last["version"], len(evaluations)),
-        charts,
-        [one["update"] for one in metrics],
-        {name: [one.get(name) for one in metrics] for name in names},
-        evaluations[known:],
-    )
-
-
-def _change(metrics: Sequence[Mapping[str, Any]], name: str) -> Change:
-    known = [one[name] for one in metrics if isinstance(one.get(name), int | float)]
-    before = known[-1 - RECENT : -1]
-    return Change(known[-1] if known else None, known[-1] - sum(before) / len(before) if before else None)
 
 
 def _shares(driven: DrivenRun, groups: Mapping[GroupState, int], cancelled: int) -> list[Share]:

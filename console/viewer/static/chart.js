@@ -51,15 +51,18 @@ class Chart {
   constructor(figure, spec, board) {
     Object.assign(this, spec, { board });
     this.plot = figure.querySelector(".plot");
-    this.svg = node("svg", { role: "img", "aria-label": spec.title }, this.plot);
+    this.svg = node("svg", { role: "slider", tabindex: 0, "aria-label": spec.title, "aria-valuenow": 0, "aria-valuetext": "no value chosen" }, this.plot);
     this.tip = element("div", this.plot, undefined, "tip");
     this.tip.hidden = true;
-    if (this.lines.length > 1 || this.points?.length) this.addKey(figure);
+    this.key = element("div", figure, undefined, "key");
+    this.showKey();
     this.listen();
   }
 
-  addKey(figure) {
-    const key = element("div", figure, undefined, "key");
+  showKey() {
+    const key = this.key;
+    key.replaceChildren();
+    if (this.lines.length < 2 && !this.points?.length) return;
     for (const line of this.lines) {
       const entry = element("span", key);
       element("i", entry, undefined, `c${line.color}`);
@@ -94,6 +97,20 @@ class Chart {
       else this.board.open(this.nearest(high));
     });
     this.svg.addEventListener("dblclick", () => this.board.zoom(null));
+    this.svg.addEventListener("blur", () => this.board.hover(null, this));
+    this.svg.addEventListener("keydown", (event) => this.press(event));
+  }
+
+  // The arrows move the cursor by one value, Home and End to an end, and Enter opens the update.
+  press(event) {
+    const all = [...new Set(this.lines.flatMap((line) => line.x))].filter((x) => x >= this.x0 && x <= this.x1).sort((a, b) => a - b);
+    const place = all.indexOf(this.at), last = all.length - 1;
+    const moves = { ArrowLeft: place < 0 ? last : Math.max(place - 1, 0), ArrowRight: Math.min(place + 1, last), Home: 0, End: last };
+    if (event.key === "Enter" && place >= 0) this.board.open(this.at);
+    else if (event.key in moves && all.length) this.board.hover(all[moves[event.key]], this);
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
   }
 
   brush(from, to) {
@@ -162,6 +179,8 @@ class Chart {
     this.svg.replaceChildren();
     this.svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
     this.drawAxes(height);
+    this.svg.setAttribute("aria-valuemin", this.x0);
+    this.svg.setAttribute("aria-valuemax", this.x1);
     const clip = `clip-${this.place}`;
     node("rect", { x: LEFT, y: TOP - 4, width: this.right - LEFT + 4, height: this.bottom - TOP + 6 }, node("clipPath", { id: clip }, node("defs", {}, this.svg)));
     const inside = node("g", { "clip-path": `url(#${clip})` }, this.svg);
@@ -208,6 +227,7 @@ class Chart {
   hover(x, isSource) {
     if (!this.cross) return;
     const at = x === null ? null : this.nearest(Math.min(Math.max(x, this.x0), this.x1));
+    this.at = at;
     const seen = at !== null && at >= this.x0 && at <= this.x1;
     this.cross.setAttribute("visibility", seen ? "visible" : "hidden");
     this.tip.hidden = !seen;
@@ -216,7 +236,7 @@ class Chart {
     this.cross.setAttribute("x1", left);
     this.cross.setAttribute("x2", left);
     this.tip.replaceChildren();
-    if (isSource) element("b", this.tip, `update ${at}`);
+    if (isSource) element("b", this.tip, this.board.name(at));
     for (const line of this.shown) {
       const place = line.x.indexOf(at);
       if (place < 0 || line.y[place] === null) continue;
@@ -225,6 +245,10 @@ class Chart {
       row.append(`${this.lines.length > 1 ? `${line.label} ` : ""}${format(line.y[place], this.unit)}`);
     }
     for (const point of this.points ?? []) if (point.x === at) element("div", this.tip, `${point.label} ${format(point.y, this.unit)}`);
+    if (isSource) {
+      this.svg.setAttribute("aria-valuenow", at);
+      this.svg.setAttribute("aria-valuetext", [...this.tip.childNodes].map((one) => one.textContent).join(", "));
+    }
     const flips = left > this.right - 130;
     this.tip.style.left = flips ? "auto" : `${left + 12}px`;
     this.tip.style.right = flips ? `${this.plot.clientWidth - left + 12}px` : "auto";
@@ -235,6 +259,7 @@ class Chart {
 export class Board {
   constructor(open) {
     this.charts = [];
+    this.name = (x) => `update ${x}`;
     this.open = (x) => { if (x !== null && open) open(x); };
     const given = new URLSearchParams(location.search);
     this.smoothing = Math.min(Math.max(Number(given.get("smooth")) || 0, 0), 0.95);

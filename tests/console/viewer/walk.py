@@ -60,7 +60,7 @@ def faults(page: Page, answer: Any, width: int) -> list[str]:
 
 
 def pointer(browser: Browser, address: str, run: str) -> list[str]:
-    """Return which moves of the pointer lack their effect on a chart of a run."""
+    """Return which moves of the pointer, and which keys, lack their effect on a chart of a run."""
     page = browser.new_page(viewport={"width": 1360, "height": 800})
     page.goto(address + run)
     page.wait_for_selector(".plot svg path", state="attached")
@@ -81,6 +81,16 @@ def pointer(browser: Browser, address: str, run: str) -> list[str]:
     page.wait_for_timeout(SETTLE_MS)
     if "/updates/" not in page.url:
         wrong.append("no update after a click")
+    page.goto(address + run)
+    page.wait_for_selector(".plot svg path", state="attached")
+    page.locator(".plot svg").first.focus()
+    page.keyboard.press("ArrowLeft")
+    if "update" not in (page.locator(".plot svg").first.get_attribute("aria-valuetext") or ""):
+        wrong.append("no value after an arrow")
+    page.keyboard.press("Enter")
+    page.wait_for_timeout(SETTLE_MS)
+    if "/updates/" not in page.url:
+        wrong.append("no update after Enter")
     page.close()
     return wrong
 

@@ -215,6 +215,8 @@ def reads(database: Database) -> dict[str, Callable[[Connection], object]]:
         "failed_for_good": lambda conn: queries.failed_for_good(conn, run),
         "failure_clusters": lambda conn: queries.failure_clusters(conn, run),
         "failure_counts": lambda conn: queries.failure_counts(conn, run),
+        "failures_per_update": lambda conn: queries.failures_per_update(conn, run, queries.update_times(conn, run)),
+        "update_times": lambda conn: queries.update_times(conn, run),
         "filtered_groups": lambda conn: queries.filtered_groups(conn, run),
         "final_observation": lambda _: queries.final_observation(database, one),
         "group_counts": lambda conn: queries.group_counts(conn, run),
