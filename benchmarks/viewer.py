@@ -56,7 +56,7 @@ def paths(database: Database) -> list[str]:
     found = [
         *("/runs", "/runs?kind=train", "/runs?status=running", "/runs/main", "/runs/small-0", "/runs/eval-0"),
         *("/runs/main/groups", f"/runs/main/groups?after={deep}", "/runs/main/groups?state=failed"),
-        *("/runs/main/groups?purpose=eval", "/runs/main/failures", "/runs/eval-0/failures"),
+        *("/runs/main/groups?purpose=eval", "/runs/main/failures", "/runs/eval-0/failures", "/runs/main/tasks"),
         *(
             f"/runs/main/updates/{update}",
             f"/runs/main/updates/{update // 2}",

@@ -1,9 +1,9 @@
 """The text of each token, for a reader of stored tokens: it loads ``tokenizer.json`` alone, without transformers."""
 
 from collections.abc import Iterable
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from ...process.start import absolute
 from ...records import Trajectory
@@ -25,8 +25,8 @@ class TokenTexts:
         self._tokenizer = tokenizer
         self._text = cache(self._decode)
 
-    @classmethod
-    def load(cls, folders: Iterable[Path]) -> Self | None:
+    @staticmethod
+    def load(folders: Iterable[Path]) -> "TokenTexts | None":
         """Return the texts of the tokenizer in the first of ``folders`` that has one; None if none has.
 
         Raises:
@@ -35,9 +35,7 @@ class TokenTexts:
         for folder in folders:
             file = base_model(folder) / "tokenizer.json"
             if file.is_file():
-                from tokenizers import Tokenizer
-
-                return cls(Tokenizer.from_file(str(file)))
+                return _loaded(file, file.stat().st_mtime_ns)
         return None
 
     def text(self, token: int) -> str:
@@ -56,6 +54,14 @@ class TokenTexts:
         if PARTIAL in text:
             return str(name)
         return f" {text}" if name.startswith(SPACE) and not text.startswith(" ") else text
+
+
+@lru_cache(maxsize=2)
+def _loaded(file: Path, changed_ns: int) -> TokenTexts:
+    """Return the texts of the tokenizer in a file, which was last changed at ``changed_ns``."""
+    from tokenizers import Tokenizer
+
+    return TokenTexts(Tokenizer.from_file(str(file)))
 
 
 def tokenizer_of_run(database: Database, run: str) -> TokenTexts | None:

@@ -80,8 +80,9 @@ FLAGS = ("abandoned", "deterministic", "success", "purpose", "status", "source",
 """Columns with few values. They end each index that sorts a list, so that a filter by them reads few rows."""
 
 _FAILED = f"status NOT IN {(*sorted(one.value for one in SCORED_STATUSES), Status.RUNNING.value)}"
-FAILED: ColumnElement[bool] = literal_column(f"trajectory.{_FAILED}", Boolean)
-"""Whether a trajectory failed, in the words of an index's condition: SQLite uses the index for no other ones."""
+FAILED: ColumnElement[bool] = literal_column(f"trajectory.{_FAILED}")
+"""Whether a trajectory failed, in the words of an index's condition: SQLite uses the index for no other ones.
+It has no type: SQLAlchemy would append ``= 1`` to a Boolean."""
 
 trajectory = Table(
     "trajectory",

@@ -1,5 +1,6 @@
 """The text of one token: with the space that its word begins with, and named where it is a part of a character."""
 
+import os
 from pathlib import Path
 
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
@@ -30,3 +31,10 @@ def test_a_word_keeps_its_space(tmp_path: Path) -> None:
 
 def test_a_run_without_a_tokenizer_has_no_texts(tmp_path: Path) -> None:
     assert TokenTexts.load([tmp_path]) is None
+
+
+def test_a_tokenizer_is_read_once_until_it_changes(tmp_path: Path) -> None:
+    first = texts(tmp_path, ["go"], decoders.Fuse())
+    assert TokenTexts.load([tmp_path]) is first
+    os.utime(tmp_path / "tokenizer.json", ns=(1, 1))
+    assert TokenTexts.load([tmp_path]) is not first
