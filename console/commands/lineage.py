@@ -130,7 +130,9 @@ def _steps(database: "Database", found: "StoredUpdate", only: str | None) -> "di
     """Return the turns of each trajectory of the batch, or of the trajectory ``only``, with their trained tokens."""
     from ...trainer.run.retraining.token_rows import trained_tokens
 
-    return {name: steps for name, (_, steps) in trained_tokens(database, found, only).items()}
+    return {
+        name: steps for name, (_, steps) in trained_tokens(database, found, None if only is None else [only]).items()
+    }
 
 
 def _update_json(

@@ -80,7 +80,7 @@ def search(
                 queries.find_run(conn, run)
         is_complete = update_index(database)
         with database.read() as conn:
-            entries = find(conn, parsed, run=run, limit=limit)
+            entries = find(conn, parsed, run=run, limit=limit).entries
             hits = [hit_of(conn, database.blobs, entry, parsed.terms) for entry in entries]
     if as_json:
         print_json({"complete": is_complete, "hits": hits})

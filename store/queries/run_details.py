@@ -111,17 +111,22 @@ def accounting(conn: Connection, run: str, purpose: Purpose = Purpose.TRAIN) -> 
     * ``filtered``: a filter rejected its group, the group expired, or the rollout controller dropped the trajectory;
     * ``accepted``: every other trajectory.
     """
-    columns = trajectory.c.status, rollout_group.c.state, trajectory.c.ended_by
-    which = (
-        select(*columns, func.count())
-        .join_from(trajectory, rollout_group)
-        .where(of_run(trajectory, run), trajectory.c.purpose == purpose.value)
-        .group_by(*columns)
+    of_purpose = of_run(rollout_group, run), rollout_group.c.purpose == purpose.value
+    closed, state = rollout_group.c.n_trajectories, rollout_group.c.state
+    size = func.coalesce(
+        closed, select(func.count()).where(trajectory.c.group_no == rollout_group.c.no).scalar_subquery()
     )
     total = dict.fromkeys(("submitted", "accepted", "filtered", "failed", "running"), 0)
-    for status, state, ended_by, number in conn.execute(which):
+    for in_state, number in conn.execute(select(state, func.sum(size)).where(*of_purpose).group_by(state)):
         total["submitted"] += number
-        total[_account(Status(status), GroupState(state), ended_by)] += number
+        total[_account(Status.COMPLETED, GroupState(in_state), "")] += number
+    columns = trajectory.c.status, state, trajectory.c.ended_by
+    for unscored in (FAILED, trajectory.c.ended_at.is_(None)):  # few: those without an outcome
+        which = select(*columns, func.count()).join_from(trajectory, rollout_group)
+        which = which.where(of_run(trajectory, run), trajectory.c.purpose == purpose.value, unscored)
+        for status, in_state, ended_by, number in conn.execute(which.group_by(*columns)):
+            total[_account(Status.COMPLETED, GroupState(in_state), "")] -= number
+            total[_account(Status(status), GroupState(in_state), ended_by)] += number
     return total
 
 

@@ -4,9 +4,10 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, select, text
 
 from ..errors import StoreError
+from ..schema import run as run_table
 
 TURNS = 1 << 20
 """The id of an entry is ``no`` of its trajectory times ``TURNS`` plus the index of its turn."""
@@ -15,17 +16,23 @@ END = TURNS - 1
 
 _PART = re.compile(r'-?"[^"]*"|\S+')
 _WORD = re.compile(r"\w+")
+RANKED_MAX = 10_000
+"""Matches that are ranked, the newest ones: to rank a million takes seconds."""
 _MATCH = {
     "sqlite": "SELECT rowid AS id, rank AS score FROM search_index WHERE search_index MATCH :query",
-    "postgresql": "SELECT id, -ts_rank(words, websearch_to_tsquery('simple', :query)) AS score FROM search_index "
-    "WHERE words @@ websearch_to_tsquery('simple', :query)",
+    "postgresql": "SELECT search_index.id, -ts_rank(words, websearch_to_tsquery('simple', :query)) AS score"
+    " FROM search_index WHERE words @@ websearch_to_tsquery('simple', :query)",
 }
+_OF_RUN = """
+AND {id} >= :turns * (SELECT CAST(min(no) AS BIGINT) FROM trajectory WHERE run_no = :run)
+AND {id} < :turns * (SELECT CAST(max(no) + 1 AS BIGINT) FROM trajectory WHERE run_no = :run)
+AND EXISTS (SELECT 1 FROM trajectory WHERE no = {id} / :turns AND run_no = :run)
+"""
 _HITS = """
-SELECT found.id, trajectory.no, trajectory.id AS trajectory, run.id AS run, trajectory.status
-FROM ({match}) AS found
+SELECT found.id, trajectory.no, trajectory.id AS trajectory, run.id AS run, trajectory.status, found.ranked
+FROM (SELECT id, score, count(*) OVER () AS ranked FROM ({match} ORDER BY {id} DESC LIMIT :newest) AS newest) AS found
 JOIN trajectory ON trajectory.no = found.id / :turns
 JOIN run ON run.no = trajectory.run_no
-WHERE (:run = '' OR run.id = :run)
 ORDER BY found.score, found.id DESC
 LIMIT :limit
 """
@@ -46,6 +53,16 @@ class Entry:
     status: str
     turn: int
     """Index of the turn; ``END`` for the final observation and the error."""
+
+
+@dataclass(frozen=True, slots=True)
+class Matches:
+    """The result of a search."""
+
+    entries: Sequence[Entry]
+    """The best of the ranked matches, best first."""
+    ranked: int
+    """At most ``RANKED_MAX``: then older matches may be left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +101,18 @@ def parse(query: str) -> SearchQuery:
     return SearchQuery(tuple((tuple(wanted), tuple(unwanted)) for wanted, unwanted in found))
 
 
-def search(conn: Connection, query: SearchQuery, *, run: str | None = None, limit: int = 50) -> list[Entry]:
-    """Return the entries that match best, best first; ``run`` limits the search to one run."""
+def search(conn: Connection, query: SearchQuery, *, run: str | None = None, limit: int = 50) -> Matches:
+    """Return the entries that match best among the newest matches; ``run`` limits the search to one run."""
     dialect = conn.dialect.name
     rendered = _fts5(query) if dialect == "sqlite" else _websearch(query)
-    statement = text(_HITS.format(match=_MATCH[dialect]))
-    rows = conn.execute(statement, {"query": rendered, "run": run or "", "limit": limit, "turns": TURNS})
-    return [Entry(row.no, row.trajectory, row.run, row.status, row.id % TURNS) for row in rows]
+    values = {"query": rendered, "limit": limit, "turns": TURNS, "newest": RANKED_MAX}
+    id, match = "search_index.rowid" if dialect == "sqlite" else "search_index.id", _MATCH[dialect]
+    if run is not None:
+        match += _OF_RUN.format(id=id)
+        values["run"] = conn.execute(select(run_table.c.no).where(run_table.c.id == run)).scalar_one_or_none() or 0
+    rows = conn.execute(text(_HITS.format(match=match, id=id)), values).all()
+    entries = [Entry(row.no, row.trajectory, row.run, row.status, row.id % TURNS) for row in rows]
+    return Matches(entries, rows[0].ranked if rows else 0)
 
 
 def _fts5(query: SearchQuery) -> str:

@@ -112,10 +112,10 @@ def _advantages(database: Database, fate: GroupFate, names: Sequence[str]) -> tu
     try:
         with database.read() as conn:
             update = queries.load_update(conn, fate.group.run_id, fate.update)
-        found = [trained_tokens(database, update, name) for name in names]
+        found = trained_tokens(database, update, names)
     except TurnwiseError as error:
         return none, str(error)
-    return [advantages(one[name][1]) if name in one else {} for one, name in zip(found, names, strict=True)], ""
+    return [advantages(found[name][1]) if name in found else {} for name in names], ""
 
 
 def _turn(members: Sequence[Trajectory], by_turn: Sequence[Mapping[int, float]], turn: int) -> TurnRow:

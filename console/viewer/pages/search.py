@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from ....store import queries
 from ....store.database import Database
 from ....store.maintenance.search_index import SearchHit, clean, hit_of, unindexed
-from ....store.queries.search import BadSearch, parse, search
+from ....store.queries.search import RANKED_MAX, BadSearch, parse, search
 from ..given import Given
 
 HITS_SHOWN = 50
@@ -25,6 +25,8 @@ class SearchPage:
     """The first term of the search, which the browser highlights on the page of a hit."""
     problem: str
     """Why the text is no search; empty if it is one."""
+    newest: int | None = None
+    """The number of matches that were ranked, the newest ones; None if those are all."""
 
 
 def load_search(database: Database, given: Given) -> SearchPage:
@@ -40,6 +42,6 @@ def load_search(database: Database, given: Given) -> SearchPage:
             parsed = parse(text)
         except BadSearch as error:
             return SearchPage(text, run, [], left, "", str(error))
-        entries = search(conn, parsed, run=run, limit=HITS_SHOWN)
-        hits = [hit_of(conn, database.blobs, entry, parsed.terms) for entry in entries]
-    return SearchPage(text, run, hits, left, parsed.terms[0], "")
+        found = search(conn, parsed, run=run, limit=HITS_SHOWN)
+        hits = [hit_of(conn, database.blobs, entry, parsed.terms) for entry in found.entries]
+    return SearchPage(text, run, hits, left, parsed.terms[0], "", RANKED_MAX if found.ranked == RANKED_MAX else None)

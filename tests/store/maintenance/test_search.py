@@ -4,8 +4,9 @@ import pytest
 from turnwise.records import Status
 from turnwise.store.database import Database
 from turnwise.store.maintenance.search_index import drop_index, update_index
+from turnwise.store.queries import search as queries_search
 from turnwise.store.queries.search import END, BadSearch, excerpts, parse, search
-from turnwise.tests.store.making import call, group, start, trajectory, turn
+from turnwise.tests.store.making import call, group, play_group, start, trajectory, turn
 
 
 @pytest.fixture
@@ -29,7 +30,7 @@ def searched(database: Database) -> Database:
 
 def found(database: Database, query: str, run: str | None = None) -> set[tuple[str, int]]:
     with database.read() as conn:
-        return {(entry.trajectory, entry.turn) for entry in search(conn, parse(query), run=run)}
+        return {(entry.trajectory, entry.turn) for entry in search(conn, parse(query), run=run).entries}
 
 
 QUERIES: dict[str, set[tuple[str, int]]] = {
@@ -125,3 +126,15 @@ def test_an_excerpt_is_cut_at_the_phrase_and_at_a_whole_word() -> None:
     assert part.endswith("x select oslo")
     (part,) = excerpts({"a": "boats " + "x " * 100 + "boat"}, ["boat"]).values()
     assert part.endswith("x boat")
+
+
+def test_the_newest_matches_are_ranked(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queries_search, "RANKED_MAX", 3)
+    start(database)
+    for number in range(2):
+        play_group(database, f"g{number}")
+    assert update_index(database)
+    with database.read() as conn:
+        found = search(conn, parse("page"), limit=2)
+        assert search(conn, parse("page"), run="none").ranked == 0
+    assert (found.ranked, {entry.trajectory for entry in found.entries}) == (3, {"g1-1"})

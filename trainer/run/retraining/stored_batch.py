@@ -1,7 +1,7 @@
 """The batch of a stored update: its training samples, as the learner received them, and what it computed for them."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isnan, nan
 from typing import TypeVar
@@ -63,7 +63,7 @@ def recipe_of(update: StoredUpdate) -> Recipe:
 
 
 def load_members(
-    database: Database, update: StoredUpdate, max_context: int, only: str | None = None
+    database: Database, update: StoredUpdate, max_context: int, only: Collection[str] | None = None
 ) -> dict[str, Trajectory]:
     """Return the trajectories of a batch by id, with the tokens that the learner received.
 
@@ -71,13 +71,13 @@ def load_members(
 
     Args:
         max_context: that of the run, in tokens.
-        only: the id of the one trajectory to load.
+        only: the ids of the trajectories to load; by default, all.
 
     Raises:
         StepCorrupt: stored content was altered.
         TurnwiseError: a demonstration cannot be encoded.
     """
-    names = [member.trajectory for member in update.members if only in (None, member.trajectory)]
+    names = [member.trajectory for member in update.members if only is None or member.trajectory in only]
     found = {trajectory.id: trajectory for trajectory in load_trajectories(database, names)}
     if experts := [one.id for one in found.values() if one.source is Source.EXPERT]:
         encode = DemonstrationEncoder(run_folder(database, update.run) / "tokenizer", max_context)

@@ -1,7 +1,7 @@
 """The tokens of one stored trajectory, turn by turn, with the values that an update computed for them."""
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import isnan
 
@@ -81,7 +81,7 @@ def trajectory_tokens(
     if update is None:
         return TrajectoryTokens(_turns(trajectory, {}, texts), None, None, "")
     try:
-        trajectory, steps = trained_tokens(database, update, trajectory.id)[trajectory.id]
+        trajectory, steps = trained_tokens(database, update, [trajectory.id])[trajectory.id]
     except (NotRecorded, ConfigError) as error:
         return TrajectoryTokens(_turns(trajectory, {}, texts), update.run, update.update, str(error))
     trained = {(step.index, token.position): token for step in steps for token in step.tokens if token.weight}
@@ -89,9 +89,9 @@ def trajectory_tokens(
 
 
 def trained_tokens(
-    database: Database, update: StoredUpdate, only: str | None = None
+    database: Database, update: StoredUpdate, only: Collection[str] | None = None
 ) -> dict[str, tuple[Trajectory, list[TrainedStep]]]:
-    """Return each trajectory of a batch, or the trajectory ``only``, with its turns and their tokens in the batch.
+    """Return each trajectory of a batch, or those in ``only``, with its turns and their tokens in the batch.
 
     Raises:
         NotRecorded: the update was stored without the values per token.
