@@ -10,7 +10,7 @@ it here.
 """
 
 from .failures import Failures, failure_clusters, failures_per_update
-from .fates import GroupFate, MemberFate, group_fates, training_of
+from .fates import GroupFate, MemberFate, group_fates, left_out, training_of, waiting
 from .groups import (
     active_groups,
     cancelled_groups,
@@ -87,6 +87,7 @@ __all__ = [
     "group_of",
     "group_row_of",
     "latest_checkpoint",
+    "left_out",
     "list_driven_runs",
     "list_groups",
     "list_metrics",
@@ -125,4 +126,5 @@ __all__ = [
     "update_times",
     "updates_with",
     "versions",
+    "waiting",
 ]

@@ -5,16 +5,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, and_, false, select, true
+from sqlalchemy import Connection, and_, false, func, select, true
 
 from ...records import SCORED_STATUSES, GroupState, Purpose, Task
 from ..operations.group_states import IMPORTED, RUN_ENDED
 from ..schema import among, batch_group, batch_item, rollout_group, train_batch, trajectory
+from .conditions import of_run, surviving
 from .lineage import TrajectoryUse
 from .lists import GroupRow
 from .load import load_group_heads
 from .rewards import OF_OWN, own
+from .run_details import update_times
 
+WAITING_UPDATES = 8
 FLAT_RANGE = 1e-6
 """Returns that differ by less are equal: such a group has no advantage."""
 _SAME_BATCH = and_(train_batch.c.run_no == batch_item.c.run_no, train_batch.c.version_id == batch_item.c.version_id)
@@ -95,6 +98,58 @@ def group_fate(group: GroupRow, update: int | None, run_status: str, *, swept: i
     return {"open": "is played now", "scoring": "is scored now", "ready": "waits for the learner"}.get(
         state.value, "the learner trains on it now"
     )
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """Training groups that closed between two updates and were not trained on, for one reason."""
+
+    state: str
+    reason: str
+    groups: int
+    example: str
+    """Id of one of them."""
+
+
+def left_out(conn: Connection, run: str, update: int) -> list[LeftOut]:
+    """Return the groups that were filtered, expired or failed since the update before ``update``, the most first."""
+    times = update_times(conn, run, after=update - 2)
+    if update not in times:
+        return []
+    columns = rollout_group.c.state, rollout_group.c.reason
+    states = [state.value for state in (GroupState.FILTERED, GroupState.EXPIRED, GroupState.FAILED)]
+    count = func.count().label("groups")
+    which = (
+        select(*columns, count, func.max(rollout_group.c.id))
+        .where(surviving(rollout_group, run), rollout_group.c.purpose == Purpose.TRAIN.value)
+        .where(rollout_group.c.state.in_(states), rollout_group.c.closed_at <= times[update])
+        .group_by(*columns)
+        .order_by(count.desc(), *columns)
+    )
+    if update - 1 in times:
+        which = which.where(rollout_group.c.closed_at > times[update - 1])
+    return [LeftOut(*row) for row in conn.execute(which)]
+
+
+def waiting(conn: Connection, run: str, update: int) -> int:
+    """Return how many groups had closed when ``update`` was recorded, and were trained on by one of the next updates.
+
+    The next ``WAITING_UPDATES`` updates are looked through: a group that waits longer expires.
+    """
+    times = update_times(conn, run, after=update - 1)
+    if update not in times:
+        return 0
+    following = select(train_batch.c.version_id).where(
+        surviving(train_batch, run), train_batch.c.update_no.between(update + 1, update + WAITING_UPDATES)
+    )
+    which = (
+        select(func.count().filter(batch_group.c.fresh == true()))
+        .select_from(batch_group)
+        .join(rollout_group, rollout_group.c.no == batch_group.c.group_no)
+        .where(of_run(batch_group, run), batch_group.c.version_id.in_(list(conn.execute(following).scalars())))
+        .where(rollout_group.c.closed_at <= times[update])
+    )
+    return int(conn.execute(which).scalar_one())
 
 
 def training_of(group: GroupRow, uses: Sequence[TrajectoryUse], run_status: str) -> str:

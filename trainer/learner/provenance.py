@@ -108,6 +108,15 @@ def decode_details(data: bytes) -> list[SampleDetail]:
     return [SampleDetail(position, group, path, *values) for position, group, path, values in heads]
 
 
+def importance_weights(details: Sequence[SampleDetail]) -> NDArray[np.float64]:
+    """Return proximal/behavior of the trained tokens that the policy sampled, before its cap, to the
+    precision of the stored differences. The weight of a token from elsewhere is 1.
+    """
+    parts = [one.logprob_changes.astype(np.float64) + one.proximal_changes.astype(np.float64) for one in details]
+    kept = [part[one.weights != 0] for part, one in zip(parts, details, strict=True)]
+    return np.exp(np.concatenate(kept)) if kept else np.zeros(0)
+
+
 class Recipe(BaseModel):
     """Stored with each update, as JSON."""
 

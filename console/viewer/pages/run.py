@@ -125,9 +125,13 @@ def _change(metrics: Sequence[Mapping[str, Any]], name: str, evaluations: Sequen
             f"since evaluation {evaluated.name}",
         )
     else:
-        before, since = [one for _, one in known[:-1]], f"to the {min(RECENT, len(known) - 1)} updates before"
+        before, since = [one for _, one in known[:-1]], _before(min(RECENT, len(known) - 1))
     recent = before[-RECENT:]
     return Change(value, value - sum(recent) / len(recent) if recent else None, since)
+
+
+def _before(updates: int) -> str:
+    return "to the update before" if updates == 1 else f"to the {updates} updates before"
 
 
 def _steps(metrics: Sequence[Mapping[str, Any]]) -> list[Step]:

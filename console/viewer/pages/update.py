@@ -1,13 +1,15 @@
 """An update: the version that it made, its metrics, and its batch with weights and staleness."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 from ....store import queries
 from ....store.database import Database
-from ....store.queries.lineage import BatchGroup
+from ....store.queries.fates import LeftOut
+from ....store.queries.lineage import BatchGroup, BatchMember
+from ....trainer.learner.provenance import decode_details, importance_weights
 from ..given import Given
 
 PAGE_GROUPS = 25
@@ -17,16 +19,11 @@ PAGE_GROUPS = 25
 class TrainedMember:
     """A trajectory of a batch."""
 
-    trajectory: str
-    fresh: bool
-    tokens_trained: int
-    max_staleness: int
-    mean_advantage: float
-    status: str
-    success: bool | None
-    reward: float
-    min_version: int | None
-    max_version: int | None
+    item: BatchMember
+    """Without the values per token."""
+    mean_weight: float | None
+    """Mean importance weight of the trained tokens, before its cap; None if the update stored none."""
+    max_weight: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +50,10 @@ class UpdatePage:
     """Those of this page, in the order of the batch."""
     total: int
     """Groups of the batch."""
+    left_out: Sequence[LeftOut]
+    """Groups that closed since the update before and were not trained on."""
+    waiting: int
+    """Groups that had closed as well, and that a later update trained on."""
     start: int
     next_start: int | None
     trajectories: int
@@ -67,19 +68,15 @@ def load_update_page(database: Database, given: Given) -> UpdatePage:
     with database.read() as conn:
         found = queries.load_update(conn, run, number)
         numbers = queries.update_numbers(conn, run)
+        left_out, waiting = queries.left_out(conn, run, number), queries.waiting(conn, run, number)
     known = {group.id for group in found.groups}
     # A replay buffer may put a trajectory of another group into a group of the batch.
     replayed = dict.fromkeys(one.group for one in found.members if one.group not in known)
     batch = [*found.groups, *(BatchGroup(name, "", "", fresh=False) for name in replayed)]
-    groups = []
-    for group in batch[start : start + PAGE_GROUPS]:
-        of_group = [one for one in found.members if one.group == group.id]
-        groups.append(
-            TrainedGroup(
-                group,
-                [TrainedMember(**{name: getattr(one, name) for name in TrainedMember.__slots__}) for one in of_group],
-            )
-        )
+    groups = [
+        TrainedGroup(group, [_trained(one) for one in found.members if one.group == group.id])
+        for group in batch[start : start + PAGE_GROUPS]
+    ]
     place = numbers.index(number) if number in numbers else 0
     end = start + PAGE_GROUPS
     return UpdatePage(
@@ -93,6 +90,8 @@ def load_update_page(database: Database, given: Given) -> UpdatePage:
         metrics=found.metrics,
         groups=groups,
         total=len(batch),
+        left_out=left_out,
+        waiting=waiting,
         start=start,
         next_start=end if end < len(batch) else None,
         trajectories=len(found.members),
@@ -100,3 +99,13 @@ def load_update_page(database: Database, given: Given) -> UpdatePage:
         previous=numbers[place - 1] if place else None,
         following=numbers[place + 1] if place + 1 < len(numbers) else None,
     )
+
+
+def _trained(item: BatchMember) -> TrainedMember:
+    try:
+        weights = importance_weights(decode_details(item.detail)) if item.detail else None
+    except ValueError:  # another version of turnwise wrote it
+        weights = None
+    if weights is None or not weights.size:
+        return TrainedMember(replace(item, detail=None), None, None)
+    return TrainedMember(replace(item, detail=None), float(weights.mean()), float(weights.max()))

@@ -39,7 +39,7 @@ GROWING = {
 FIRST_PAGES = {"list_trajectories", "list_groups", "demonstrations", "not_found"}
 """Reads of the first rows in the order of an index, which stop at their limit."""
 SORT = "(sorted)"
-WHOLE_RUN = {"reused_groups", "returns_in"}
+WHOLE_RUN = {"reused_groups", "returns_in", "waiting"}
 """Reads of every row of one run or reward set, which here has all of the table; SQLite's plans prove their index."""
 WHOLE_SET = "every row of a reward set"
 """The own rewards of all runs are one set."""
@@ -224,6 +224,8 @@ def reads(database: Database) -> dict[str, Callable[[Connection], object]]:
         "group_row_of": lambda conn: queries.group_row_of(conn, one),
         "group_of": lambda conn: queries.group_of(conn, one),
         "latest_checkpoint": lambda conn: queries.latest_checkpoint(conn, run),
+        "left_out": lambda conn: queries.left_out(conn, run, 2),
+        "waiting": lambda conn: queries.waiting(conn, run, 2),
         "list_groups": lambda conn: _pages(conn, queries.list_groups, GROUP_FILTERS),
         "list_metrics": lambda conn: queries.list_metrics(conn, run),
         "list_runs": lambda conn: queries.list_runs(conn),

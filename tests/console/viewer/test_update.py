@@ -1,0 +1,54 @@
+"""The page of an update: the weights of its batch, and the groups that are not in it."""
+
+import numpy as np
+import pytest
+from turnwise.records import GroupState
+from turnwise.store.database import Database
+from turnwise.store.operations import BatchItem
+from turnwise.tests.console.viewer.conftest import client_of
+from turnwise.tests.store.making import call, group, play_group, play_scored, start, train
+from turnwise.trainer.learner.provenance import SampleDetail, encode_details
+
+
+def detail(logprob: list[float], proximal: list[float], weights: list[float]) -> bytes:
+    size = len(weights)
+    changes, further, nan = (np.array(one, np.float16) for one in (logprob, proximal, [np.nan] * size))
+    advantages, trained, sources = np.zeros(size, np.float32), np.array(weights, np.float32), np.zeros(size, np.uint8)
+    return encode_details([SampleDetail(0, 0, 0, advantages, trained, sources, changes, further, nan)])
+
+
+def test_a_member_has_the_importance_weights_of_its_trained_tokens(own: Database) -> None:
+    start(own)
+    play_group(own, "g")
+    call(own, "lease_groups", run="r", owner="learner", count=1, timeout_s=60)
+    of = detail([0.5, 0.0, 3.0], [-0.5, 1.0, 3.0], [1, 1, 0])
+    items = [BatchItem("g-0", 2, 0, 0.5, detail=of), BatchItem("g-1", 0, 0, 0.0)]
+    batch = {"owner": "learner", "groups": ["g"], "items": items, "metrics": {}}
+    call(own, "acknowledge", run="r", update=1, parent=0, **batch)
+    client = client_of(own)
+    first, second = client.get("/api/runs/r/updates/1").json()["groups"][0]["members"]
+    assert (first["mean_weight"], first["max_weight"]) == (pytest.approx((1 + np.e) / 2), pytest.approx(np.e))
+    assert (second["mean_weight"], first["item"]["detail"], first["item"]["tokens_trained"]) == (None, None, 2)
+    page = client.get("/runs/r/updates/1").text
+    assert "/trajectories/g-0?view=tokens&amp;shade=advantage" in page
+
+
+def test_an_update_names_the_groups_that_are_not_in_its_batch(own: Database) -> None:
+    start(own)
+    play_scored(own, "before", 0, [1.0, 1.0], GroupState.FILTERED)
+    play_scored(own, "a", 1, [1.0, 0.0])
+    train(own, ["a"], 1, 0)
+    play_scored(own, "flat", 2, [1.0, 1.0], GroupState.FILTERED)
+    call(own, "open_group", group=group("lost"))
+    call(own, "close_group", group="lost", state=GroupState.FAILED, reason="too few members")
+    for number, name in enumerate(("b", "c"), 3):
+        play_scored(own, name, number, [1.0, 0.0])
+    batch = {"owner": "learner", "items": [], "metrics": {}}
+    for update, name in ((2, "b"), (3, "c")):
+        call(own, "lease_groups", run="r", owner="learner", count=1, timeout_s=60)
+        call(own, "acknowledge", run="r", update=update, parent=update - 1, groups=[name], **batch)
+    pages = [client_of(own).get(f"/api/runs/r/updates/{update}").json() for update in (1, 2, 3)]
+    found = [[(one["state"], one["reason"], one["example"]) for one in page["left_out"]] for page in pages]
+    failed = ("failed", "too few members", "lost")
+    assert found == [[("filtered", "", "before")], [failed, ("filtered", "", "flat")], []]
+    assert [page["waiting"] for page in pages] == [0, 1, 0]
