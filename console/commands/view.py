@@ -1,5 +1,8 @@
 """``turnwise view``: the viewer of a store in the browser."""
 
+import os
+import sys
+import webbrowser
 from contextlib import ExitStack
 from typing import Annotated
 
@@ -7,7 +10,7 @@ import typer
 
 from ...errors import TurnwiseError
 from ...store.project import DEFAULT_STORE
-from ..options import Store, open_store
+from ..options import Store, open_store, refuse_together
 from ..terminal.output import console, echo
 
 DEFAULT_PORT = 8600
@@ -19,6 +22,15 @@ class NoViewer(TurnwiseError):
 
 def view(
     run: Annotated[str | None, typer.Option("--run", help="Open the page of this run.")] = None,
+    link: Annotated[
+        str | None,
+        typer.Option(
+            "--open",
+            metavar="LINK",
+            help="Open this page: a path, a URL of the viewer, or the ID of a run, group or trajectory. If a viewer of "
+            "the store runs, its shown tab moves there; otherwise one starts.",
+        ),
+    ] = None,
     host: Annotated[
         str,
         typer.Option("--host", help="Address to listen on. On another than a loopback address, a token is needed."),
@@ -39,7 +51,10 @@ def view(
 
     A page follows a run that is under way. Every page has its data as JSON under /api.
     """
+    refuse_together({"--run": run is not None, "--open": link is not None}, {"--demo": demo, "--open": bool(link)})
     try:
+        from ..viewer.links import page_of
+        from ..viewer.opening import open_in_viewer, socket_path
         from ..viewer.rendering import url
         from ..viewer.server import serve
     except ModuleNotFoundError as error:
@@ -61,4 +76,25 @@ def view(
             with database.read() as conn:
                 queries.find_run(conn, run)
         home = url("runs") if run is None else url("runs", run)
-        serve(database, host, port, home, lambda at: echo(f"the viewer is at {at} (Ctrl-C ends it)"), notice=notice)
+        if link is not None:
+            home = page_of(database, link)
+            if moved := open_in_viewer(socket_path(database.engine.url), home):
+                if moved.tabs:
+                    echo(f"opened in the running viewer: {moved.address}")
+                else:
+                    echo(f"no tab of the running viewer is shown; the page is at {moved.address}")
+                    _browse(moved.address)
+                return
+
+        def report(address: str) -> None:
+            echo(f"the viewer is at {address} (Ctrl-C ends it)")
+            if link is not None:
+                _browse(address)
+
+        serve(database, host, port, home, report, notice=notice)
+
+
+def _browse(address: str) -> None:
+    """Open a page in the browser, if there is a screen."""
+    if sys.platform == "darwin" or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"):
+        webbrowser.open(address)

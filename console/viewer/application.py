@@ -25,6 +25,7 @@ from ..terminal.output import jsonable
 from .downloads import download
 from .given import Given
 from .live import events
+from .opening import Tabs
 from .pages.compare import load_comparison
 from .pages.failures import load_failures
 from .pages.group import load_group
@@ -73,13 +74,17 @@ PAGES = (
 )
 
 
-def application(database: Database, door: Door, *, home: str = "/runs", notice: str = "") -> ASGIApp:
+def application(
+    database: Database, door: Door, *, home: str = "/runs", notice: str = "", tabs: Tabs | None = None
+) -> ASGIApp:
     """Return the viewer of a store.
 
     Args:
         home: the page that ``/`` leads to.
         notice: a sentence on every page.
+        tabs: receives the tabs that listen for pages to open.
     """
+    tabs = tabs or Tabs()
     templates = environment()
 
     def respond(request: Request, name: str, status: int, record: object, given: Given) -> Response:
@@ -132,6 +137,7 @@ def application(database: Database, door: Door, *, home: str = "/runs", notice: 
 
     routes: list[Any] = [
         Route("/", lambda request: RedirectResponse(home)),
+        Route("/opened", lambda _: tabs.events()),
         Route("/images/{hash}", image),
         Route("/trajectories/{trajectory:path}/download/{format}", downloaded),
         Route("/runs/{run:path}/now", page_of(Page("", "now.html", load_now))),

@@ -10,6 +10,7 @@ import uvicorn
 from ...errors import TurnwiseError
 from ...store.database import Database
 from .application import application
+from .opening import Tabs, answering, socket_path, with_token
 from .security import ANY_HOST, LOOPBACK, Door, is_address
 
 SHUTDOWN_TIMEOUT_S = 1
@@ -37,9 +38,10 @@ def serve(
     with listening(host, port) as listener:
         named = "localhost" if host in ANY_HOST else f"[{host}]" if ":" in host else host
         address = f"http://{named}:{listener.getsockname()[1]}"
-        report(f"{address}{home}" + ("" if door.token is None else f"?token={door.token}"))
+        report(with_token(address + home, door.token))
+        tabs = Tabs()
         config = uvicorn.Config(
-            application(database, door, home=home, notice=notice),
+            application(database, door, home=home, notice=notice, tabs=tabs),
             log_level="warning",
             access_log=False,
             lifespan="off",
@@ -47,7 +49,8 @@ def serve(
             proxy_headers=False,
             timeout_graceful_shutdown=SHUTDOWN_TIMEOUT_S,
         )
-        uvicorn.Server(config).run(sockets=[listener])
+        with answering(socket_path(database.engine.url), tabs, address, door.token):
+            uvicorn.Server(config).run(sockets=[listener])
         sleep(SHUTDOWN_TIMEOUT_S)  # after a signal, the thread of ``trainer.shutdown`` ends the process with its code
 
 
