@@ -64,13 +64,14 @@ def load_facts(database: Database, found: Trajectory, reward_set: str | None = N
         chosen = OWN if reward_set is None else queries.reward_set(conn, found.run, reward_set).no
         rewards = queries.rewards_of(conn, [found.id], chosen).get(found.id)
         task = queries.group_of(conn, found.id).task
-    tokens, texts = _tokens(database, found)
+    tokens, texts = tokens_of(database, found)
     by_turn = {one.turn: one for one in tokens.turns}
-    turns = {step.index: _turn(step, by_turn.get(step.index), texts) for step in found.steps}
+    turns = {step.index: turn_facts(step, by_turn.get(step.index), texts) for step in found.steps}
     return EpisodeFacts(task, training, uses, rewards, system_text(texts, found).strip(), turns, tokens)
 
 
-def _tokens(database: Database, found: Trajectory) -> tuple[TrajectoryTokens, TokenTexts | None]:
+def tokens_of(database: Database, found: Trajectory) -> tuple[TrajectoryTokens, TokenTexts | None]:
+    """Return the tokens of an episode, with the reason why some of their values are missing, and their texts."""
     try:
         texts = tokenizer_of_run(database, found.run)
     except ModuleNotFoundError:
@@ -82,7 +83,8 @@ def _tokens(database: Database, found: Trajectory) -> tuple[TrajectoryTokens, To
     return tokens, texts
 
 
-def _turn(step: Step, tokens: TurnTokens | None, texts: TokenTexts | None) -> TurnFacts:
+def turn_facts(step: Step, tokens: TurnTokens | None, texts: TokenTexts | None) -> TurnFacts:
+    """Return the facts of a turn from its tokens."""
     rows = [] if tokens is None else tokens.tokens
     advantages = [row.advantage for row in rows if row.advantage is not None]
     versions = {row.version for row in rows if row.version is not None}

@@ -27,6 +27,7 @@ from .given import Given
 from .live import events
 from .opening import Tabs
 from .pages.compare import load_comparison
+from .pages.episode.token_strip import load_token_columns
 from .pages.failures import load_failures
 from .pages.group import load_group
 from .pages.groups import load_groups_page
@@ -143,6 +144,7 @@ def application(
         Route("/runs/{run:path}/now", page_of(Page("", "now.html", load_now))),
         Route("/runs/{run:path}/events", lambda request: events(database, request)),
         Route("/api/runs/{run:path}/series", page_of(Page("", "", load_series))),
+        Route("/api/trajectories/{trajectory:path}/tokens", page_of(Page("", "", load_token_columns))),
         Mount("/static", StaticFiles(directory=STATIC)),
     ]
     for page in PAGES:

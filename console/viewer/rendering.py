@@ -1,48 +1,23 @@
 """From records to HTML: the templates' environment, with its filters.
 
-Every printed value is escaped, and characters that act on a screen are replaced by visible ones: a control character, a
-mark that reorders text, half of a surrogate pair. No template marks a value as safe.
+Every printed value is escaped, and characters that act on a screen are replaced by visible ones (``visible``). No
+template marks a value as safe.
 """
 
 import json
-import re
 import shlex
-import unicodedata
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cache
-from math import ceil, isfinite, log
+from math import isfinite
 from typing import Any
 from urllib.parse import quote, urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
 
-from ...trainer.run.retraining.token_rows import TokenRow
 from ..terminal.output import ago, duration
-
-_ACTING = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]"
-)
-MISSING = "–"
-SHADES = 9
-
-
-def visible(value: Any) -> Any:
-    """Return a value as it is printed: a text without characters that act on the screen, a dash for None."""
-    if value is None:
-        return MISSING
-    if isinstance(value, Markup):
-        return value
-    return _ACTING.sub(_sign, str(value).replace("\r\n", "\n"))
-
-
-def _sign(found: re.Match[str]) -> str:
-    code = ord(found[0])
-    if code < 0x20:
-        return chr(0x2400 + code)
-    return f"⟨{unicodedata.name(found[0], f'U+{code:04X}').lower()}⟩"
+from .token_marks import plot, strip
+from .visible import MISSING, visible
 
 
 def url(*segments: object, **query: object) -> str:
@@ -104,48 +79,6 @@ def moment(value: datetime | None) -> str:
     return MISSING if value is None else f"{value.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
-def shade(row: TokenRow, first_version: int) -> str:
-    """Return the classes of a token in the strip: one per way to shade it, with ``SHADES`` steps."""
-    names = ["m1" if row.mask else "m0"]
-    if row.logprob is not None:
-        names.append(f"l{int(min(SHADES, -2 * row.logprob + 0.5))}")
-    if row.advantage is not None:
-        names.append(f"a{'p' if row.advantage >= 0 else 'n'}{ceil(min(SHADES, 4 * abs(row.advantage)))}")
-    if row.importance_weight is not None:
-        off = abs(log(max(row.importance_weight, 1e-6)))
-        names.append(f"w{int(min(SHADES, 10 * off + 0.5))}")
-    if row.version is not None:
-        names.append(f"v{(row.version - first_version) % 6}")
-    return " ".join(names)
-
-
-@dataclass(frozen=True, slots=True)
-class Plot:
-    """A curve of 1000 x 60 units as the path of an SVG."""
-
-    path: str
-    low: float
-    high: float
-    zero: float
-    """The height of zero, or of the nearest end."""
-
-
-def plot(values: Sequence[float | None]) -> Plot:
-    """Return the steps of ``values``, of which at least one is known; zero is always within the plot."""
-    known = [one for one in values if one is not None]
-    low, high = min(0.0, *known), max(0.0, *known)
-    height, width = (high - low) or 1.0, 1000 / len(values)
-    path, pen = "", "M"
-    for place, value in enumerate(values):
-        if value is None:
-            pen = "M"
-            continue
-        y = 58 - 56 * (value - low) / height
-        path += f"{pen}{place * width:.1f},{y:.1f}H{(place + 1) * width:.1f}"
-        pen = "L"
-    return Plot(path, low, high, 58 + 56 * low / height)
-
-
 @cache
 def environment() -> Environment:
     """Return the templates of the viewer."""
@@ -161,7 +94,7 @@ def environment() -> Environment:
         **{one.__name__: one for one in (number, seconds, signed, percent, points, since, plain, moment)},
         "shell": lambda words: shlex.join(map(str, words)),
         "known": lambda value: value if isfinite(value) else 0.0,
-        "shade": shade,
+        "strip": strip,
         "plot": plot,
         "span": lambda seconds: MISSING if seconds is None else duration(seconds),
     }

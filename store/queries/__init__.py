@@ -26,7 +26,9 @@ from .groups import (
 )
 from .lineage import (
     BestCheckpoint,
+    Branch,
     best_checkpoint,
+    branches_of,
     checkpoints,
     find_checkpoint,
     latest_checkpoint,
@@ -60,6 +62,7 @@ from .task_history import task_histories, trajectory_names
 __all__ = [
     "NULL",
     "BestCheckpoint",
+    "Branch",
     "Failures",
     "GroupFate",
     "MemberFate",
@@ -68,6 +71,7 @@ __all__ = [
     "active_groups",
     "batch_metrics",
     "best_checkpoint",
+    "branches_of",
     "cancelled_groups",
     "checkpoints",
     "cut_off",

@@ -43,6 +43,9 @@ class MemberFate:
     """In the update that consumed the group; 0 if none did, or if every token was swept."""
     advantage: float | None
     """Mean over the trained tokens; None without any."""
+    branched_from: str | None
+    branched_at: int | None
+    """As in ``Trajectory``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,20 +194,26 @@ def _updates(conn: Connection, groups: Sequence[str]) -> dict[str, int]:
 
 def _members(conn: Connection, groups: Sequence[str]) -> Mapping[str, list[MemberFate]]:
     """Return the latest attempt of each member of each group."""
-    columns = ("member", "attempt", "status", "success", "reward", "n_steps", "n_tokens", "error", "stop_reason")
+    columns = (
+        *("member", "attempt", "status", "success", "reward", "n_steps", "n_tokens", "error", "stop_reason"),
+        "branched_at",
+    )
     of_batch = and_(
         batch_item.c.trajectory_no == trajectory.c.no, batch_item.c.fresh == true(), batch_item.c.abandoned == false()
     )
+    parent = trajectory.alias("parent")
     which = (
         select(
             rollout_group.c.id.label("group"),
             trajectory.c.id,
+            parent.c.id.label("parent_id"),
             *(trajectory.c[name] for name in columns),
             own.c.total,
             batch_item.c.tokens_trained,
             batch_item.c.mean_advantage,
         )
         .join(trajectory, trajectory.c.group_no == rollout_group.c.no)
+        .join(parent, parent.c.no == trajectory.c.branched_from, isouter=True)
         .join(own, OF_OWN, isouter=True)
         .join(batch_item, of_batch, isouter=True)
         .order_by(trajectory.c.group_no, trajectory.c.member, trajectory.c.attempt)
@@ -229,4 +238,6 @@ def _member(row: Any) -> MemberFate:
         error=row.error or row.stop_reason,
         tokens_trained=row.tokens_trained or 0,
         advantage=row.mean_advantage if row.tokens_trained else None,
+        branched_from=row.parent_id,
+        branched_at=row.branched_at,
     )

@@ -101,6 +101,37 @@ class TrajectoryUse:
     created_at: datetime
 
 
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """A trajectory that another one is a branch of."""
+
+    trajectory: str
+    run: str
+    group: str
+    member: int
+    branched_at: int
+    """The index of its first turn that is not its parent's."""
+    status: str
+    success: bool | None
+    reward: float
+
+
+def branches_of(conn: Connection, trajectory_id: str, limit: int = 100) -> list[Branch]:
+    """Return the branches of a trajectory, of every run, by the turn at which they begin; at most ``limit``."""
+    parent = trajectory.alias("parent")
+    others = {"trajectory": trajectory.c.id, "run": run_table.c.id, "group": rollout_group.c.id}
+    which = (
+        select(*columns_of(Branch, trajectory, **others))
+        .join(parent, parent.c.no == trajectory.c.branched_from)
+        .join(run_table, run_table.c.no == trajectory.c.run_no)
+        .join(rollout_group, rollout_group.c.no == trajectory.c.group_no)
+        .where(parent.c.id == trajectory_id)
+        .order_by(trajectory.c.branched_at, trajectory.c.no)
+        .limit(limit)
+    )
+    return [Branch(*row) for row in conn.execute(which)]
+
+
 def load_update(conn: Connection, run: str, update: int) -> StoredUpdate:
     """Return an update of the surviving history of a run.
 

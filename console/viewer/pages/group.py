@@ -3,18 +3,19 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ....errors import TurnwiseError
 from ....records import Step, Trajectory
 from ....store import queries
 from ....store.database import Database
 from ....store.errors import Pruned
 from ....store.queries.fates import GroupFate, MemberFate
 from ....store.queries.load import load_trajectories
-from ....trainer.run.retraining.token_rows import trained_tokens
-from ..given import Given
-from .text import Cut, advantages
+from ..given import BadAddress, Given
+from .episode.branches import Tree, load_tree, turn_advantages
+from .episode.pictures import Picture, pictures, seen_in, sizes_of, targets_of
+from .text import Cut
 
-MEMBERS_SHOWN = 4
+MEMBERS_SHOWN, MEMBERS_MAX = 4, 8
+"""Members next to one another: without a choice, and at most."""
 TURNS_SHOWN = 20
 OBSERVATION_CHARS = 600
 ACTION_CHARS = 600
@@ -25,7 +26,7 @@ class Cell:
     """A turn of a member."""
 
     observation: Cut
-    images: Sequence[str]
+    pictures: Sequence[Picture]
     action: Cut
     reward: float
     reward_parts: Mapping[str, float]
@@ -56,85 +57,120 @@ class GroupPage:
     run: str
     run_status: str
     shown: Sequence[MemberFate]
-    first: int
-    """Place of the first shown member."""
-    previous_first: int | None
-    next_first: int | None
+    previous: Sequence[int]
+    """The members before the shown ones, as many; empty for none."""
+    next: Sequence[int]
     rows: Sequence[TurnRow]
     start: int
     """The first shown turn."""
     next_start: int | None
     first_divergence: int | None
     """The first turn in which two of the shown members saw or did different things; None if none is."""
+    divergence: str
+    """How they part there: ``saw`` (different observations), ``did`` (different actions) or ``ended`` (one of them had
+    ended); empty if they do not."""
+    tree: Tree | None
+    """The tree of the group, if its episodes branch from one another."""
     note: str
     """Why the turns or the advantages are missing; empty if they are not."""
 
 
 def load_group(database: Database, given: Given) -> GroupPage:
-    """Return a group with ``MEMBERS_SHOWN`` members from ``member`` on, and its turns from ``start`` on."""
-    first, start = given.number("member"), given.number("start")
+    """Return a group with the chosen ``members``, such as ``0,3``, or the first ones, and its turns from ``start`` on.
+
+    Raises:
+        BadAddress: ``members`` names no member, or too many.
+    """
+    start = given.number("start")
     with database.read() as conn:
         row = queries.find_group(conn, given.path["group"])
         status = queries.find_run(conn, row.run_id).status
         fate = queries.group_fates(conn, [row], status)[0]
-    shown = fate.members[first : first + MEMBERS_SHOWN]
+    shown = _chosen(fate.members, given.text("members"))
     note = ""
     try:
         members = load_trajectories(database, [one.trajectory for one in shown], texts=True)
     except Pruned as error:
         members, note = [], str(error)
-    by_turn: list[dict[int, float]] = []
+    credit: dict[str, dict[int, float]] = {}
     if members:
-        by_turn, note = _advantages(database, fate, [one.id for one in members])
+        credit, note = turn_advantages(database, fate, [one.id for one in members])
     length = max((len(one.steps) for one in members), default=0)
-    ends = range(start, min(start + TURNS_SHOWN, length))
+    turns = range(start, min(start + TURNS_SHOWN, length))
+    names = (name for one in members for step in one.steps[start : start + TURNS_SHOWN] for name in seen_in(step))
+    sizes = sizes_of(database, names)
+    first = next((turn for turn in range(length) if _parting(members, turn)), None)
+    before, after = _neighbors(fate.members, shown)
     return GroupPage(
         fate=fate,
         run=row.run_id,
         run_status=status,
         shown=shown,
-        first=first,
-        previous_first=max(first - MEMBERS_SHOWN, 0) if first else None,
-        next_first=first + MEMBERS_SHOWN if first + MEMBERS_SHOWN < len(fate.members) else None,
-        rows=[_turn(members, by_turn, turn) for turn in ends],
+        previous=before,
+        next=after,
+        rows=[_turn(members, credit, sizes, turn) for turn in turns],
         start=start,
         next_start=start + TURNS_SHOWN if start + TURNS_SHOWN < length else None,
-        first_divergence=next((turn for turn in range(length) if not _is_same(members, turn)), None),
+        first_divergence=first,
+        divergence="" if first is None else _parting(members, first),
+        tree=load_tree(database, fate),
         note=note,
     )
 
 
-def _advantages(database: Database, fate: GroupFate, names: Sequence[str]) -> tuple[list[dict[int, float]], str]:
-    """Return the advantage of each turn of each member in the update that consumed the group, or why there is none."""
-    none: list[dict[int, float]] = [{} for _ in names]
-    if fate.update is None:
-        return none, ""
-    try:
-        with database.read() as conn:
-            update = queries.load_update(conn, fate.group.run_id, fate.update)
-        found = trained_tokens(database, update, names)
-    except TurnwiseError as error:
-        return none, str(error)
-    return [advantages(found[name][1]) if name in found else {} for name in names], ""
+def _chosen(members: Sequence[MemberFate], text: str | None) -> list[MemberFate]:
+    if text is None:
+        return list(members[:MEMBERS_SHOWN])
+    by_number = {one.member: one for one in members}
+    names = [one.strip() for one in text.split(",") if one.strip()]
+    numbers = list(dict.fromkeys(int(one) for one in names if one.isascii() and one.isdecimal() and len(one) < 10))
+    unknown = [one for one in names if not (one.isascii() and one.isdecimal()) or int(one[:10]) not in by_number]
+    if unknown:
+        known = ", ".join(map(str, list(by_number)[:20]))
+        raise BadAddress(f"`members`: the group has no member {unknown[0][:80]!r}; its members are {known}")
+    if len(numbers) > MEMBERS_MAX:
+        raise BadAddress(f"`members` names {len(numbers)} members; at most {MEMBERS_MAX} are shown")
+    return [by_number[one] for one in numbers]
 
 
-def _turn(members: Sequence[Trajectory], by_turn: Sequence[Mapping[int, float]], turn: int) -> TurnRow:
-    cells = [_cell(members, one, values, turn) for one, values in zip(members, by_turn, strict=True)]
+def _neighbors(members: Sequence[MemberFate], shown: Sequence[MemberFate]) -> tuple[list[int], list[int]]:
+    """Return the members before and after the shown ones, as many as are shown."""
+    numbers = [one.member for one in members]
+    places = sorted(numbers.index(one.member) for one in shown)
+    if not places:
+        return [], []
+    first, last = places[0], places[-1]
+    return numbers[max(first - len(places), 0) : first], numbers[last + 1 : last + 1 + len(places)]
+
+
+def _turn(
+    members: Sequence[Trajectory],
+    credit: Mapping[str, Mapping[int, float]],
+    sizes: Mapping[str, tuple[int, int]],
+    turn: int,
+) -> TurnRow:
+    cells = [_cell(members, one, credit.get(one.id, {}), sizes, turn) for one in members]
     seen = {one.steps[turn].observation_hash for one in members if turn < len(one.steps)}
     return TurnRow(turn, len(seen) == 1 and None not in cells, cells)
 
 
-def _cell(members: Sequence[Trajectory], member: Trajectory, values: Mapping[int, float], turn: int) -> Cell | None:
+def _cell(
+    members: Sequence[Trajectory],
+    member: Trajectory,
+    credit: Mapping[int, float],
+    sizes: Mapping[str, tuple[int, int]],
+    turn: int,
+) -> Cell | None:
     if turn >= len(member.steps):
         return None
     step, others = member.steps[turn], members[0].steps
     return Cell(
         observation=Cut.of(step.observation, OBSERVATION_CHARS),
-        images=step.images or ([step.screenshot] if step.screenshot else []),
+        pictures=pictures(seen_in(step), sizes, targets_of(member.extras, turn)),
         action=Cut.of(step.action, ACTION_CHARS),
         reward=step.reward,
         reward_parts=step.reward_parts,
-        advantage=values.get(turn),
+        advantage=credit.get(turn),
         action_valid=step.action_valid,
         failed=step.failed,
         is_same=turn < len(others) and _did(step) == _did(others[turn]),
@@ -145,6 +181,11 @@ def _did(step: Step) -> tuple[str, str]:
     return step.observation_hash, step.action
 
 
-def _is_same(members: Sequence[Trajectory], turn: int) -> bool:
-    """Return whether all members that play a turn, and all that ended before it, are alike there."""
-    return len({_did(one.steps[turn]) if turn < len(one.steps) else None for one in members}) < 2
+def _parting(members: Sequence[Trajectory], turn: int) -> str:
+    """Return how the members part in a turn (``GroupPage.divergence``); empty if they are alike there."""
+    steps = [one.steps[turn] for one in members if turn < len(one.steps)]
+    if len({step.observation_hash for step in steps}) > 1:
+        return "saw"
+    if len({step.action for step in steps}) > 1:
+        return "did"
+    return "ended" if len(steps) < len(members) else ""

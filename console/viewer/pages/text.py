@@ -14,6 +14,8 @@ class Cut:
     text: str
     chars: int
     """Length of the whole text."""
+    quoted: Sequence[str] = ()
+    """The printed text in three parts: before, of and after a quotation; empty without one."""
 
     @classmethod
     def of(cls, text: str, limit: int | None) -> "Cut":

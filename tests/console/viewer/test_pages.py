@@ -119,12 +119,12 @@ def test_an_episode_shows_its_turns_with_rewards_and_pictures(client: TestClient
         ("click 0", {"shape": 0.5}),
         ("click 1", {"shape": 0.5}),
     ]
-    assert page["turns"][1]["observation"] == {"text": ("a long page " * 400)[:4000], "chars": 4800}
+    assert page["turns"][1]["observation"] == {"text": ("a long page " * 400)[:4000], "chars": 4800, "quoted": []}
     whole = client.get("/api/trajectories/a-0?turn=1").json()["turns"]
     assert [len(turn["observation"]["text"]) for turn in whole] == [4800]
-    contents = {client.get(f"/images/{one}").content for one in page["turns"][0]["images"]}
+    contents = {client.get(f"/images/{one['hash']}").content for one in page["turns"][0]["pictures"]}
     assert contents == {SCREEN, LARGE_SCREEN}
-    tokens = client.get("/api/trajectories/b-0?view=tokens").json()["turns"][0]["tokens"]
+    tokens = client.get("/api/trajectories/b-0?view=tokens").json()["strip"]["turns"][0]["rows"]
     assert [(row["id"], row["mask"], row["logprob"]) for row in tokens][-2:] == [(5, 1, -0.5), (2, 1, -0.25)]
 
 

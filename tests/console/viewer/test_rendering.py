@@ -1,7 +1,6 @@
 """Values as the pages print them, and templates without inline script and style."""
 
 import re
-from math import inf
 from pathlib import Path
 
 import pytest
@@ -9,19 +8,15 @@ from markupsafe import Markup
 from turnwise.console.viewer import rendering
 from turnwise.console.viewer.charts import charts_of
 from turnwise.console.viewer.rendering import (
-    SHADES,
     number,
     percent,
-    plot,
     points,
     seconds,
-    shade,
     signed,
     url,
-    visible,
     without,
 )
-from turnwise.trainer.run.retraining.token_rows import TokenRow
+from turnwise.console.viewer.visible import visible
 
 FOLDER = Path(rendering.__file__).parent
 
@@ -65,18 +60,6 @@ def test_numbers_are_short() -> None:
     assert [signed(one) for one in (0.25, -1, None, nan)] == ["+0.25", "−1", "–", "–"]
     assert (percent(0.805, 1), percent(nan), points(-0.0525)) == ("80.5 %", "–", "−5.2 pp")
     assert [seconds(one) for one in (0.0004, 0.11, 2.345, 200)] == ["< 1 ms", "110 ms", "2.3 s", "3 min"]
-
-
-def test_a_token_has_one_class_per_way_to_shade_it() -> None:
-    assert shade(TokenRow(5, "x", "policy", 1, -1.1, 7, -0.4, 1.5), 5) == "m1 l2 an2 w4 v2"
-    assert shade(TokenRow(5, "x", "env", 0, None, None, None, None), 5) == "m0"
-    most = shade(TokenRow(5, "x", "policy", 1, -inf, 5, inf, 0.0), 5)
-    assert most == f"m1 l{SHADES} ap{SHADES} w{SHADES} v0"
-
-
-def test_a_plot_keeps_zero_and_gaps() -> None:
-    drawn = plot([0.0, None, -2.0])
-    assert (drawn.low, drawn.high, drawn.zero, drawn.path) == (-2.0, 0.0, 2.0, "M0.0,2.0H333.3M666.7,58.0H1000.0")
 
 
 def test_a_chart_has_the_lines_that_have_values() -> None:

@@ -147,7 +147,7 @@ def test_a_hostile_text_changes_no_markup(
         assert not [address for address in found.addresses if address.startswith("//")]
         assert not ACTING.intersection(answer.text)
     turn = client.get(f"/api{pages_of(text)[7]}").json()["turns"][0]
-    assert turn["action"] == {"text": text[:4_000], "chars": len(text)}
+    assert turn["action"] == {"text": text[:4_000], "chars": len(text), "quoted": []}
 
 
 def test_a_hostile_search_is_a_text(own: Database, client: TestClient) -> None:

@@ -1,0 +1,141 @@
+"""The exact tokens of an episode in one strip, with the curve of each value over their position."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from .....store import queries
+from .....store.database import Database
+from .....trainer.run.retraining.token_rows import TokenRow, TrajectoryTokens
+from ....episodes import tokens_of
+from ...given import Given
+
+TOKENS_SHOWN = 30_000
+"""Tokens of an episode on one page."""
+SHADES = ("logprob", "entropy", "advantage", "mismatch", "weight", "staleness", "version", "mask")
+_FIELDS = {"weight": "importance_weight"}
+_UPDATE_VALUES = ("entropy", "advantage", "mismatch", "weight", "staleness")
+
+
+@dataclass(frozen=True, slots=True)
+class TurnStrip:
+    """The tokens of a turn."""
+
+    turn: int | None
+    """None for the tokens after the last turn."""
+    first: int
+    """Position of its first token in the episode."""
+    rows: Sequence[TokenRow]
+    left_out: int
+
+
+@dataclass(frozen=True, slots=True)
+class TokenCurve:
+    """A value over the shown tokens; None for a token without one."""
+
+    shade: str
+    values: Sequence[float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class TokenStrip:
+    """The tokens of an episode, or as many as a page shows."""
+
+    total: int
+    shown: int
+    sampled: int
+    """Tokens that the policy sampled."""
+    update: int | None
+    """The update whose values are shown."""
+    run: str | None
+    """The run of that update."""
+    turns: Sequence[TurnStrip]
+    shades: Sequence[str]
+    """The values that a token has."""
+    missing: str
+    """Why other values are missing; empty if none is."""
+    curves: Sequence[TokenCurve]
+    first_version: int
+
+
+@dataclass(frozen=True, slots=True)
+class TokenColumns:
+    """The values of all tokens of an episode, one list per value."""
+
+    trajectory: str
+    run: str | None
+    update: int | None
+    note: str
+    turn: Sequence[int | None]
+    id: Sequence[int]
+    text: Sequence[str | None]
+    source: Sequence[str]
+    mask: Sequence[int]
+    logprob: Sequence[float | None]
+    entropy: Sequence[float | None]
+    advantage: Sequence[float | None]
+    mismatch: Sequence[float | None]
+    importance_weight: Sequence[float | None]
+    staleness: Sequence[int | None]
+    version: Sequence[int | None]
+
+
+def load_token_columns(database: Database, given: Given) -> TokenColumns:
+    """Return the values of all tokens of an episode."""
+    found = queries.load_trajectory(database, given.path["trajectory"])
+    tokens, _ = tokens_of(database, found)
+    rows = [row for turn in tokens.turns for row in turn.tokens]
+    names = [name for name in TokenColumns.__slots__ if name not in ("trajectory", "run", "update", "note", "turn")]
+    columns = {name: [getattr(row, name) for row in rows] for name in names}
+    turns = [one.turn for one in tokens.turns for _ in one.tokens]
+    return TokenColumns(found.id, tokens.run, tokens.update, tokens.note, turns, **columns)
+
+
+def token_strip(tokens: TrajectoryTokens, only: int | None, limit: int | None) -> TokenStrip:
+    """Return the strip of an episode.
+
+    Args:
+        only: the turn to show; None shows all.
+        limit: the number of tokens to show; None shows all.
+    """
+    turns: list[TurnStrip] = []
+    place, left = 0, limit
+    for one in tokens.turns:
+        if only in (None, one.turn):
+            rows = one.tokens if left is None else one.tokens[: max(left, 0)]
+            turns.append(TurnStrip(one.turn, place, rows, len(one.tokens) - len(rows)))
+            left = None if left is None else left - len(rows)
+        place += len(one.tokens)
+    shown = [row for turn in turns for row in turn.rows]
+    every = [(name, [_value(row, name) for row in shown]) for name in SHADES]
+    curves = [TokenCurve(name, values) for name, values in every if any(one is not None for one in values)]
+    shades = [one.shade for one in curves]
+    versions = [row.version for row in shown if row.version is not None]
+    return TokenStrip(
+        total=place,
+        shown=len(shown),
+        sampled=sum(row.mask for row in shown),
+        update=tokens.update,
+        run=tokens.run,
+        turns=turns,
+        shades=shades,
+        missing=_missing(tokens, shades),
+        curves=curves,
+        first_version=min(versions, default=0),
+    )
+
+
+def _value(row: TokenRow, name: str) -> float | None:
+    if not row.mask:
+        return None
+    value: float | None = getattr(row, _FIELDS.get(name, name))
+    return value
+
+
+def _missing(tokens: TrajectoryTokens, shades: Sequence[str]) -> str:
+    """Return why no token has some of the values that an update computes; empty if tokens have all."""
+    missing = [name for name in _UPDATE_VALUES if name not in shades]
+    if not missing or not shades or tokens.note:
+        return ""
+    if tokens.update is None:
+        return f"no {', '.join(missing)}: no update trained on this episode"
+    return f"no {', '.join(missing)} in update {tokens.update}"

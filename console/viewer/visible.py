@@ -1,0 +1,31 @@
+"""Texts as they are printed: characters that act on a screen are replaced by visible ones.
+
+Such are a control character, a mark that reorders text, and half of a surrogate pair.
+"""
+
+import re
+import unicodedata
+from typing import Any
+
+from markupsafe import Markup
+
+_ACTING = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]"
+)
+MISSING = "–"
+
+
+def visible(value: Any) -> Any:
+    """Return a value as it is printed: a text without characters that act on the screen, a dash for None."""
+    if value is None:
+        return MISSING
+    if isinstance(value, Markup):
+        return value
+    return _ACTING.sub(_sign, str(value).replace("\r\n", "\n"))
+
+
+def _sign(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    if code < 0x20:
+        return chr(0x2400 + code)
+    return f"⟨{unicodedata.name(found[0], f'U+{code:04X}').lower()}⟩"

@@ -1,0 +1,41 @@
+"""A quotation that a link names is marked where it is, and only there."""
+
+import pytest
+from starlette.testclient import TestClient
+from turnwise.console.viewer.pages.episode.quotation import split_at
+
+TEXT = "one two\n  three one  two\x1b <b>"
+
+
+@pytest.mark.parametrize(
+    ("quote", "occurrence", "parts"),
+    [
+        ("two three", 0, ("one ", "two\n  three", " one  two␛ <b>")),
+        ("one two", 0, ("", "one two", "\n  three one  two␛ <b>")),
+        ("one two", 1, ("one two\n  three ", "one  two", "␛ <b>")),
+        ("one two", 9, ("one two\n  three ", "one  two", "␛ <b>")),
+        ("two␛ <b>", 0, ("one two\n  three one  ", "two␛ <b>", "")),
+        ("t.o", 0, None),
+        ("two four", 0, None),
+        (" ", 0, None),
+    ],
+)
+def test_a_quotation_crosses_lines_and_has_a_number(
+    quote: str, occurrence: int, parts: tuple[str, str, str] | None
+) -> None:
+    assert split_at(TEXT, quote, occurrence) == parts
+
+
+def test_the_page_marks_the_quotation_of_its_address(client: TestClient) -> None:
+    address = "/trajectories/a-0?turn=1&field=observation&quote=page%20a%20long&occurrence=2#quote"
+    found = client.get(address).text
+    before, _, after = found.partition('<mark id="quote">page a long</mark>')
+    assert (before.endswith("a long page a long page a long "), after.startswith(" page a long")) == (True, True)
+    assert found.count("<mark") == 1
+    record = client.get(f"/api{address}").json()
+    assert (record["is_quoted"], record["quote"]) == (True, "page a long")
+    assert "".join(record["turns"][0]["observation"]["quoted"]) == "a long page " * 400
+    assert client.get("/api/trajectories/a-0?turn=1&quote=click").json()["turns"][0]["action"]["quoted"][1] == "click"
+    missing = client.get("/trajectories/a-0?turn=1&quote=nowhere")
+    assert "The quotation is not in the texts of this page." in missing.text
+    assert client.get("/trajectories/a-0?turn=1&quote=click&field=other").status_code == 400
