@@ -56,7 +56,7 @@ from .run_details import (
     update_times,
 )
 from .run_reader import RunReader
-from .run_summaries import evaluations, run_summaries, task_results, trained_tokens
+from .run_summaries import evaluations, run_summaries, task_results, tokens_by_run, trained_tokens
 from .task_history import task_histories, trajectory_names
 
 __all__ = [
@@ -122,6 +122,7 @@ __all__ = [
     "status_counts",
     "task_histories",
     "task_results",
+    "tokens_by_run",
     "trained_tokens",
     "training_of",
     "trajectory_names",

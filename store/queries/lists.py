@@ -55,6 +55,11 @@ class RunRow:
     created_at: datetime
     ended_at: datetime | None
 
+    @property
+    def environments(self) -> list[str]:
+        """The ids of the environments in its configuration, each once."""
+        return list(dict.fromkeys(str(one["id"]) for one in self.config.get("environments", ())))
+
 
 @dataclass(frozen=True, slots=True)
 class TrajectoryRow:
@@ -240,14 +245,18 @@ def find_run(conn: Connection, run: str) -> RunRow:
     return found[0]
 
 
-def list_runs(conn: Connection, *, limit: int = 100, after: str | None = None, **filters: Any) -> list[RunRow]:
+def list_runs(
+    conn: Connection, *, limit: int = 100, after: str | None = None, name: str | None = None, **filters: Any
+) -> list[RunRow]:
     """Return a page of runs, newest first.
 
     Args:
         after: the id of the last run of the previous page.
+        name: only runs whose id contains this text.
         filters: a value, or a list of values, per key of ``RUNS.filters``.
     """
-    return RUNS.page(conn, filters, limit=limit, after=after)
+    where = () if name is None else (run_table.c.id.contains(name, autoescape=True),)
+    return RUNS.page(conn, filters, limit=limit, after=after, where=where)
 
 
 def list_trajectories(

@@ -220,19 +220,31 @@ def driven_run(database: Database, run: str) -> DrivenRun:
 
 
 def list_driven_runs(
-    database: Database, *, limit: int, after: str | None = None, status: str | None = None, kind: str | None = None
+    database: Database,
+    *,
+    limit: int,
+    after: str | None = None,
+    status: str | None = None,
+    kind: str | None = None,
+    name: str | None = None,
+    environment: str | None = None,
 ) -> list[DrivenRun]:
     """Return a page of runs with their drivers, newest first; arguments are as for ``list_runs``.
 
     Args:
         status: as ``DrivenRun.status`` returns it.
+        environment: id of one of the run's environments.
     """
     stored = "running" if status == INTERRUPTED else status
     found: list[DrivenRun] = []
     while True:
         with database.read() as conn:
-            rows = list_runs(conn, limit=limit, after=after, status=stored, kind=kind)
-        found += [driven for driven in _with_drivers(database, rows) if status in (None, driven.status)]
+            rows = list_runs(conn, limit=limit, after=after, status=stored, kind=kind, name=name)
+        found += [
+            driven
+            for driven in _with_drivers(database, rows)
+            if status in (None, driven.status) and environment in (None, *driven.run.environments)
+        ]
         if len(rows) < limit or len(found) >= limit:
             return found[:limit]
         after = rows[-1].id

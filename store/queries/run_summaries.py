@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Integer, and_, cast, false, func, select
 
 from ...rates import Rate
 from ...records import Purpose
-from ..schema import EVALUATION, RESULT, among, batch_item, metric, rollout_group, task, train_batch, trajectory
+from ..schema import EVALUATION, PACE, RESULT, among, batch_item, metric, rollout_group, task, train_batch, trajectory
 from ..schema import run as run_table
 from .conditions import of_run, surviving
 from .lists import RunRow
@@ -53,6 +53,8 @@ class RunSummary:
     """Mean staleness of the tokens of the newest update's batch, in updates."""
     tokens_per_success: float | None = None
     """Sampled tokens of the newest update's batch per episode of it that succeeded; None without a success."""
+    seconds_per_success: float | None = None
+    """Seconds of training of the newest update per episode of its batch that succeeded; None likewise."""
 
 
 def run_summaries(conn: Connection, runs: Sequence[RunRow]) -> dict[str, RunSummary]:
@@ -61,26 +63,30 @@ def run_summaries(conn: Connection, runs: Sequence[RunRow]) -> dict[str, RunSumm
     played = _played(conn, [run.id for run in runs if run.kind != TRAIN])
     found = {}
     for run in runs:
-        of_config = [str(one["id"]) for one in run.config.get("environments", ())]
         environments, success, reward = played.get(run.id, ((), None, None))
-        updates, batch, held_out = trained.get(run.id, (0, {}, None))
+        updates, batch, held_out, seconds = trained.get(run.id, (0, {}, None, None))
+        successes = _successes(batch)
         found[run.id] = RunSummary(
-            environments=list(dict.fromkeys(of_config or environments)),
+            environments=run.environments or list(environments),
             updates=updates,
             success=batch.get("success", success),
             reward=batch.get("reward", reward),
             held_out=held_out,
             staleness=batch.get("staleness_mean"),
             tokens_per_success=_tokens_per_success(batch),
+            seconds_per_success=seconds / successes if seconds and successes else None,
         )
     return found
 
 
+def _successes(batch: Mapping[str, Any]) -> float:
+    """Return the number of episodes of a batch that succeeded; 0 if it is not known."""
+    return (batch.get("success") or 0.0) * (batch.get("trajectories") or 0)
+
+
 def _tokens_per_success(batch: Mapping[str, Any]) -> float | None:
-    per_turn, turns, success, episodes = (
-        batch.get(name) for name in ("response_tokens", "turns", "success", "trajectories")
-    )
-    return per_turn * turns / (success * episodes) if per_turn and turns and success and episodes else None
+    per_turn, turns, successes = batch.get("response_tokens"), batch.get("turns"), _successes(batch)
+    return per_turn * turns / successes if per_turn and turns and successes else None
 
 
 def evaluations(conn: Connection, runs: Iterable[str]) -> dict[str, list[HeldOut]]:
@@ -153,8 +159,23 @@ def trained_tokens(conn: Connection, run: str) -> int:
     return int(conn.execute(which).scalar_one())
 
 
-def _trained(conn: Connection, runs: Sequence[str]) -> dict[str, tuple[int, Mapping[str, Any], HeldOut | None]]:
-    """Return of each training run the number of its newest update, the update's metrics, and the newest evaluation."""
+def tokens_by_run(conn: Connection, runs: Iterable[str]) -> dict[str, int]:
+    """Return ``trained_tokens`` of each of ``runs`` that has an update, by id."""
+    which = (
+        select(run_table.c.id, func.sum(batch_item.c.tokens_trained).label("tokens"))
+        .join(batch_item, batch_item.c.run_no == run_table.c.no)
+        .where(batch_item.c.abandoned == false())
+        .group_by(run_table.c.id)
+    )
+    return {row.id: int(row.tokens) for row in among(conn, which, run_table.c.id, runs)}
+
+
+def _trained(
+    conn: Connection, runs: Sequence[str]
+) -> dict[str, tuple[int, Mapping[str, Any], HeldOut | None, float | None]]:
+    """Return of each training run the number of its newest update, the update's metrics, the newest evaluation, and the
+    seconds of the update.
+    """
     newest = (
         select(func.max(train_batch.c.update_no))
         .where(train_batch.c.run_no == run_table.c.no, train_batch.c.abandoned == false())
@@ -172,9 +193,17 @@ def _trained(conn: Connection, runs: Sequence[str]) -> dict[str, tuple[int, Mapp
     of_update = and_(
         train_batch.c.run_no == run_table.c.no, train_batch.c.update_no == newest, train_batch.c.abandoned == false()
     )
+    pace = metric.alias("pace")
+    of_pace = and_(
+        pace.c.run_no == run_table.c.no,
+        pace.c.kind == PACE,
+        pace.c.update_no == train_batch.c.update_no,
+        pace.c.abandoned == false(),
+    )
     columns = (
         train_batch.c.update_no,
         train_batch.c.metrics,
+        pace.c.data.label("pace"),
         metric.c.kind,
         metric.c.update_no.label("at"),
         metric.c.data,
@@ -183,12 +212,14 @@ def _trained(conn: Connection, runs: Sequence[str]) -> dict[str, tuple[int, Mapp
         select(run_table.c.id, *columns)
         .join(train_batch, of_update, isouter=True)
         .join(metric, metric.c.no == last, isouter=True)
+        .join(pace, of_pace, isouter=True)
     )
     return {
         row.id: (
             row.update_no or 0,
             row.metrics or {},
             None if row.kind is None else _held_out(row.kind, row.at, row.data),
+            (row.pace or {}).get("update_seconds"),
         )
         for row in among(conn, which, run_table.c.id, runs)
     }

@@ -39,7 +39,7 @@ GROWING = {
 FIRST_PAGES = {"list_trajectories", "list_groups", "demonstrations", "not_found"}
 """Reads of the first rows in the order of an index, which stop at their limit."""
 SORT = "(sorted)"
-WHOLE_RUN = {"reused_groups", "returns_in", "waiting"}
+WHOLE_RUN = {"reused_groups", "returns_in", "tokens_by_run", "waiting"}
 """Reads of every row of one run or reward set, which here has all of the table; SQLite's plans prove their index."""
 WHOLE_SET = "every row of a reward set"
 """The own rewards of all runs are one set."""
@@ -254,6 +254,7 @@ def reads(database: Database) -> dict[str, Callable[[Connection], object]]:
         ],
         "task_histories": lambda conn: queries.task_histories(conn, run, Purpose.TRAIN),
         "trajectory_names": lambda conn: queries.trajectory_names(conn, [1, 2]),
+        "tokens_by_run": lambda conn: queries.tokens_by_run(conn, [run]),
         "trained_tokens": lambda conn: queries.trained_tokens(conn, run),
         "run_details": lambda _: queries.run_details(database, run),
         "run_totals": lambda conn: queries.run_totals(conn, run),
