@@ -14,7 +14,7 @@ from turnwise.console.viewer.server import listening
 from turnwise.sandbox.images.reference import image_reference
 from turnwise.store.database import Database
 
-WALK = Path(__file__).parent / "walk.py"
+FOLDER = Path(__file__).parent
 PATHS = (
     *(
         "/runs",
@@ -43,9 +43,8 @@ def address(viewed: Database) -> Iterator[str]:
         thread.join(timeout=20)
 
 
-@pytest.mark.slow
-@pytest.mark.docker
-def test_chromium_has_nothing_to_report(address: str) -> None:
+def walked(script: str, *arguments: str) -> list[str]:
+    """Return what a script finds wrong in the Chromium of the image."""
     image = [
         "docker",
         "run",
@@ -58,12 +57,25 @@ def test_chromium_has_nothing_to_report(address: str) -> None:
         image_reference("web"),
     ]
     done = subprocess.run(
-        [*image, "python3", "-", address, "/runs/r", *PATHS],
-        input=WALK.read_text(),
+        [*image, "python3", "-", *arguments],
+        input=(FOLDER / script).read_text(),
         capture_output=True,
         text=True,
         timeout=120,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-2000:]
-    assert json.loads(done.stdout.splitlines()[-1]) == []
+    found: list[str] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.docker
+def test_chromium_has_nothing_to_report(address: str) -> None:
+    assert walked("walk.py", address, "/runs/r", *PATHS) == []
+
+
+@pytest.mark.slow
+@pytest.mark.docker
+def test_an_episode_is_played_quoted_and_read_token_by_token(address: str) -> None:
+    assert walked("walk_episode.py", address, "/trajectories/a-0") == []
