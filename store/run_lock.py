@@ -69,9 +69,13 @@ class Driver(StrEnum):
 
 
 def run_folder(database: Database, name: str) -> Path:
-    """Return the folder of a run's files: in the folder of an SQLite store, else under ``runs/``."""
+    """Return the folder of a run's files: in the folder of an SQLite store, else under ``runs/``.
+
+    A store from elsewhere may name a run as it likes: its folder is never outside.
+    """
+    part = name.replace("/", "%2F") if name.strip(".") else name.replace(".", "%2E")
     path = database.engine.url.database if database.engine.dialect.name == "sqlite" else None
-    return (Path(path).resolve().parent if path else absolute("runs").resolve()) / name
+    return (Path(path).resolve().parent if path else absolute("runs").resolve()) / part
 
 
 @contextmanager

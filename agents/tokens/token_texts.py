@@ -1,6 +1,7 @@
 """The text of each token, for a reader of stored tokens: it loads ``tokenizer.json`` alone, without transformers."""
 
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
@@ -33,9 +34,10 @@ class TokenTexts:
             ModuleNotFoundError: there is one, and the package ``tokenizers`` is not installed.
         """
         for folder in folders:
-            file = base_model(folder) / "tokenizer.json"
-            if file.is_file():
-                return _loaded(file, file.stat().st_mtime_ns)
+            with suppress(OSError):  # no file has the name of a run that is too long
+                file = base_model(folder) / "tokenizer.json"
+                if file.is_file():
+                    return _loaded(file, file.stat().st_mtime_ns)
         return None
 
     def text(self, token: int) -> str:

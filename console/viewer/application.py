@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 from sqlalchemy.exc import DBAPIError
 from starlette.applications import Starlette
@@ -94,7 +93,7 @@ def application(
         context = {
             "page": record,
             "given": given,
-            "here": quote(request.scope["path"], errors="replace"),
+            "here": request.scope["raw_path"].partition(b"?")[0].decode("latin-1"),
             "query": dict(request.query_params),
             "notice": notice,
         }

@@ -198,3 +198,11 @@ def until(condition: Callable[[], bool]) -> None:
             pass
         assert time.monotonic() < deadline
         time.sleep(0.02)
+
+
+@pytest.mark.parametrize("name", ["../x", "/etc", "..", ".", "a/../../b"])
+def test_no_name_of_a_run_leads_out_of_the_folder_of_runs(tmp_path: Path, name: str) -> None:
+    database = open_database(sqlite_store(tmp_path))
+    folder = run_folder(database, name)
+    database.close()
+    assert folder.resolve().parent == tmp_path.resolve()
