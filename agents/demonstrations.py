@@ -36,7 +36,9 @@ def with_messages(trajectory: Trajectory, renderer: Renderer, system: str) -> Tr
     messages: list[Message] = []
     steps: list[Step] = []
     for step in trajectory.steps:
-        messages.append(conversation.observe(step.observation, step.images))
+        if step.images:
+            raise ValueError("a demonstration with images cannot be encoded")
+        messages.append(conversation.observe(step.observation))
         messages.append(conversation.append_external(step.action, Source.EXPERT))
         steps.append(replace(step, message=messages[-1].index))
     return replace(trajectory, source=Source.EXPERT, steps=tuple(steps), messages=tuple(messages))

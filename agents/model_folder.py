@@ -34,6 +34,15 @@ def is_adapter(folder: Path) -> bool:
     return (folder / ADAPTER_CONFIG).is_file()
 
 
+def reads_images(folder: Path) -> bool:
+    """Return whether the model of a folder has a part that reads images.
+
+    Raises:
+        TurnwiseError: its ``config.json`` cannot be read.
+    """
+    return "vision_config" in read_json_object(base_model(folder) / "config.json")
+
+
 def adapter_settings(folder: Path) -> dict[str, Any]:
     """Return the settings of an adapter by PEFT's names, such as ``r`` and ``lora_alpha``.
 

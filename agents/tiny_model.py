@@ -56,12 +56,12 @@ def new_model(
     path = Path(path)
     if (path / "config.json").exists():
         raise FileExistsError(f"{path} already holds a model; choose another folder, or delete it first")
-    tokenizer = _tokenizer(vocabulary, max_context)
+    tokenizer = word_tokenizer(vocabulary, max_context)
     config = _config(arch, tokenizer, hidden, layers, heads, tie, max_context)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
-        _initialize(model)
+        initialize(model, model.model.layers)
     path.mkdir(parents=True, exist_ok=True)
     logging.disable_progress_bar()
     model.save_pretrained(path)
@@ -75,11 +75,16 @@ def new_tokenizer(path: Path, vocabulary: Sequence[str], max_context: int) -> Pa
     Raises:
         ValueError: as ``new_model``.
     """
-    _tokenizer(vocabulary, max_context).save_pretrained(path)
+    word_tokenizer(vocabulary, max_context).save_pretrained(path)
     return path
 
 
-def _tokenizer(vocabulary: Sequence[str], max_context: int) -> Any:
+def word_tokenizer(vocabulary: Sequence[str], max_context: int, control: Sequence[str] = ()) -> Any:
+    """Return the tokenizer of ``new_model``, with further ``control`` tokens.
+
+    Raises:
+        ValueError: as ``new_model``.
+    """
     from tokenizers import Tokenizer
     from tokenizers.models import WordLevel
     from tokenizers.pre_tokenizers import WhitespaceSplit
@@ -100,6 +105,7 @@ def _tokenizer(vocabulary: Sequence[str], max_context: int) -> Any:
         pad_token=PAD,
         eos_token=STOP,
         chat_template=TEMPLATE,
+        additional_special_tokens=list(control),
         model_max_length=max_context,
         clean_up_tokenization_spaces=False,
     )
@@ -128,9 +134,9 @@ def _config(arch: str, tokenizer: Any, hidden: int, layers: int, heads: int, tie
     )
 
 
-def _initialize(model: Any) -> None:
-    """Initialize mimetically: keys equal queries, the output projection undoes the values, and all other weights are
-    small."""
+def initialize(model: Any, layers: Any) -> None:
+    """Initialize mimetically: in the decoder ``layers`` of ``model`` keys equal queries, and the output projection
+    undoes the values; all other weights are small."""
     import torch
 
     with torch.no_grad():
@@ -138,7 +144,7 @@ def _initialize(model: Any) -> None:
             if parameter.ndim == 2:
                 parameter.normal_(0, 0.02)
         model.get_input_embeddings().weight.normal_(0, 0.1)
-        for layer in model.model.layers:
+        for layer in layers:
             attention = layer.self_attn
             attention.k_proj.weight.copy_(attention.q_proj.weight)
             torch.nn.init.orthogonal_(attention.v_proj.weight)

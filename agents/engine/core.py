@@ -16,7 +16,7 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -89,11 +89,15 @@ class Core:
         self._thread.start()
         up.result()
 
-    def add(self, name: str, request: Request, done: OnDone) -> None:
-        """Start generating; ``done`` is called once, in the event loop. Call this from that loop."""
+    def add(self, name: str, request: Request, done: OnDone, features: Sequence[Any] = ()) -> None:
+        """Start generating; ``done`` is called once, in the event loop. Call this from that loop.
+
+        Args:
+            features: vLLM's ``MultiModalFeatureSpec`` of each image in the prompt.
+        """
         if self._loop is None:
             self._loop = asyncio.get_running_loop()
-        self._commands.put(lambda: self._add(name, request, done))
+        self._commands.put(lambda: self._add(name, request, done, features))
 
     def abort(self, names: list[str]) -> None:
         """End requests early; their ``done`` is never called."""
@@ -106,6 +110,11 @@ class Core:
     async def set_version(self, version: int) -> None:
         """Set the version of the loaded weights."""
         await self._execute(lambda: self._core.set_weight_version(str(version)))
+
+    @property
+    def config(self) -> Any:
+        """vLLM's configuration."""
+        return self._core.vllm_config
 
     def shutdown(self) -> None:
         """End the thread, within ten seconds."""
@@ -207,13 +216,13 @@ class Core:
             self.sampled_tokens += len(running.tokens)
             finished.append((running.done, running.completion(str(output.finish_reason))))
 
-    def _add(self, name: str, request: Request, done: OnDone) -> None:
+    def _add(self, name: str, request: Request, done: OnDone, features: Sequence[Any]) -> None:
         from vllm.v1.engine import EngineCoreRequest
 
         core_request = EngineCoreRequest(
             request_id=name,
             prompt_token_ids=list(request.tokens),
-            mm_features=list(request.features) or None,
+            mm_features=list(features) or None,
             sampling_params=_sampling_params(request.max_tokens, request.sampling),
             pooling_params=None,
             arrival_time=0.0,

@@ -1,9 +1,11 @@
 """A request to an engine, and its completion: one sampled turn, as the engine reports it."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from math import inf
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from ..tokens.renderer import ImageSpan
 
 CUT = "length"
 """The ``finish_reason`` of a turn that ``max_tokens`` ended."""
@@ -46,12 +48,14 @@ class Request:
     """One turn to sample."""
 
     tokens: Sequence[int]
-    """The token ids of the prompt; an image has one placeholder or all of its tokens, as its feature demands."""
+    """The token ids of the prompt, with all tokens of its images."""
     max_tokens: int
     """Limit on the sampled tokens."""
     sampling: Sampling
-    features: Sequence[Any] = ()
-    """vLLM's ``MultiModalFeatureSpec`` of each image in the prompt."""
+    images: Sequence[ImageSpan] = ()
+    """The places of the images in the prompt."""
+    contents: Mapping[str, bytes] = field(default_factory=dict)
+    """Images that the engine may not have yet, as PNG, by hash."""
 
     def __post_init__(self) -> None:
         if self.max_tokens < 1:

@@ -15,6 +15,7 @@ from ...records import Limit, Message, Source
 from ..engine.request import CUT
 from ..errors import HorizonReached, ImagesUnsupported, too_long
 from ..rollout.player import PastTurn, PlayerTurn, PolicyContext
+from ..tokens.renderer import Image
 
 
 def refuse_images(images: Sequence[bytes]) -> None:
@@ -42,6 +43,8 @@ class PolicyPlayer:
         self._conversation, self._horizon = context.conversation, context.horizon
         self._turn_timeout_s, self._sampling = context.turn_timeout_s, context.sampling
         self._sampled_tokens = 0
+        self._images: dict[str, bytes] = {}
+        """The images of the conversation as PNG, by hash."""
 
     async def act(self, observation: str, images: Sequence[bytes]) -> PlayerTurn:
         """Sample one turn within the limits of the horizon.
@@ -49,19 +52,24 @@ class PolicyPlayer:
         Raises:
             HorizonReached: a limit leaves no token for this turn.
             EngineFailed: the engine returned no tokens.
-            ImagesUnsupported: the observation contains images.
+            ImagesUnsupported: the observation contains images, and the model reads text only.
         """
-        refuse_images(images)
         messages: list[Message] = []
         most = self._horizon.max_tokens_per_turn
-        tokens, cut_by = await self._answer(messages, observation, most, self._turn_timeout_s)
+        tokens, cut_by = await self._answer(messages, observation, images, most, self._turn_timeout_s)
         return PlayerTurn(self._conversation.text(tokens), messages, len(tokens), cut_by)
 
     async def _answer(
-        self, messages: list[Message], text: str, max_tokens: int, timeout_s: float, reserve: int = 0
+        self,
+        messages: list[Message],
+        text: str,
+        images: Sequence[bytes],
+        max_tokens: int,
+        timeout_s: float,
+        reserve: int = 0,
     ) -> tuple[Sequence[int], Limit | None]:
-        """Sample an answer to ``text``, add both messages to ``messages``, and return the sampled token ids, and the
-        limit that cut the answer; None if the policy ended it.
+        """Sample an answer to ``text`` and ``images``, add both messages to ``messages``, and return the sampled token
+        ids, and the limit that cut the answer; None if the policy ended it.
 
         Args:
             max_tokens: limit on the answer, besides the limits on the episode and on the context.
@@ -70,8 +78,9 @@ class PolicyPlayer:
         Raises:
             HorizonReached: a limit leaves no token for the answer.
             EngineFailed: the engine returned no tokens.
+            ImagesUnsupported: there are images, and the model reads text only.
         """
-        question = self._conversation.observe(text)
+        question = self._observe(text, images)
         prompt = self._conversation.prompt()
         limits = {
             Limit.TOKENS_PER_TURN: max_tokens,
@@ -81,10 +90,30 @@ class PolicyPlayer:
         limit = min(limits, key=lambda one: limits[one])
         if limits[limit] <= 0:
             raise HorizonReached(self._reached(limit, len(prompt), question), limit, messages)
-        completion = await self._client.generate(self._session, prompt, limits[limit], timeout_s, self._sampling)
+        completion = await self._client.generate(
+            self._session,
+            prompt,
+            limits[limit],
+            timeout_s,
+            self._sampling,
+            self._conversation.images(),
+            self._images,
+        )
         self._sampled_tokens += len(completion.tokens)
         messages += [question, self._conversation.act(completion.tokens, completion.logprobs, completion.versions)]
         return completion.tokens, limit if completion.finish_reason == CUT else None
+
+    def _observe(self, text: str, images: Sequence[bytes]) -> Message:
+        """Add an observation to the conversation.
+
+        Raises:
+            ImagesUnsupported: there are images, and the model reads text only.
+        """
+        if not self._conversation.reads_images:
+            refuse_images(images)
+        shown = [Image.of(one) for one in images]
+        self._images |= {image.blob: one for image, one in zip(shown, images, strict=True)}
+        return self._conversation.observe(text, shown)
 
     def _reached(self, limit: Limit, prompt: int, question: Message) -> str:
         """Return the reason for which a limit leaves no token for the answer to ``question``."""
@@ -101,8 +130,7 @@ class PolicyPlayer:
         """Add turns of another player to the conversation, encoded here; nothing of them is trained on."""
         messages = []
         for turn in turns:
-            refuse_images(turn.images)
-            seen = self._conversation.observe(turn.observation)
+            seen = self._observe(turn.observation, turn.images)
             messages.append([seen, self._conversation.append_external(turn.action, Source.PEER)])
         return messages
 
@@ -110,13 +138,14 @@ class PolicyPlayer:
         """Replace the last turn in the conversation; the sampled turn stays a message, and is trained on."""
         return [self._conversation.replace_turns(self.answers_per_turn, text, Source.PATCH)]
 
-    def snapshot(self) -> tuple[Mapping[str, Any], int]:
-        """Return the conversation and the number of sampled tokens."""
-        return self._conversation.snapshot(), self._sampled_tokens
+    def snapshot(self) -> tuple[Mapping[str, Any], Mapping[str, bytes], int]:
+        """Return the conversation, its images and the number of sampled tokens."""
+        return self._conversation.snapshot(), self._images.copy(), self._sampled_tokens
 
-    def restore(self, snapshot: tuple[Mapping[str, Any], int]) -> None:
+    def restore(self, snapshot: tuple[Mapping[str, Any], Mapping[str, bytes], int]) -> None:
         """Continue the conversation of a snapshot."""
-        conversation, self._sampled_tokens = snapshot
+        conversation, images, self._sampled_tokens = snapshot
+        self._images = dict(images)
         self._conversation.restore(conversation)
 
     def close(self) -> None:
@@ -140,14 +169,13 @@ class ThinkingPlayer(PolicyPlayer):
         Raises:
             HorizonReached: a limit leaves no token for the thought or for the action.
             EngineFailed: the engine returned no tokens.
-            ImagesUnsupported: the observation contains images.
+            ImagesUnsupported: the observation contains images, and the model reads text only.
         """
-        refuse_images(images)
         deadline = monotonic() + self._turn_timeout_s
         messages: list[Message] = []
         most = self._horizon.max_tokens_per_turn
         limit = min(self._max_thought_tokens, most - 1)
-        thought, _ = await self._answer(messages, observation, limit, self._turn_timeout_s, reserve=1)
+        thought, _ = await self._answer(messages, observation, images, limit, self._turn_timeout_s, reserve=1)
         left_s = max(0.0, deadline - monotonic())
-        action, cut_by = await self._answer(messages, self._request, most - len(thought), left_s)
+        action, cut_by = await self._answer(messages, self._request, (), most - len(thought), left_s)
         return PlayerTurn(self._conversation.text(action), messages, len(thought) + len(action), cut_by)

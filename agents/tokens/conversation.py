@@ -12,7 +12,7 @@ from math import nan
 from typing import Any
 
 from ...records import NO_VERSION, Message, Role, Source
-from .renderer import ChatMessage, Image, Rendered, Renderer
+from .renderer import ChatMessage, Image, ImageSpan, Rendered, Renderer
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +39,19 @@ class Conversation:
         self._previous: Rendered | None = None
         """The last rendering; None if the context must begin again."""
         self._context: list[int] = []
+        self._spans: list[ImageSpan] = []
+        """The images in the context."""
         self._root = 0
         self._count = 0
 
-    def observe(self, text: str, images: Sequence[str] = ()) -> Message:
-        """Add an observation; return its message as ``add`` does. ``images`` are hashes of blobs."""
-        return self.add([ChatMessage(Role.USER, (text, *map(Image, images)))])
+    @property
+    def reads_images(self) -> bool:
+        """Whether observations may have images."""
+        return self._renderer.reads_images
+
+    def observe(self, text: str, images: Sequence[Image] = ()) -> Message:
+        """Add an observation; return its message as ``add`` does. Images come before the text."""
+        return self.add([ChatMessage(Role.USER, (*images, text))])
 
     def add(self, messages: Sequence[ChatMessage]) -> Message:
         """Add messages that the policy reads; return all tokens between the last turn and the next one as one message.
@@ -58,7 +65,9 @@ class Conversation:
         self._messages += messages
         self._previous = rendered
         if rendered.is_root:
-            self._context, self._root = [], self._count
+            self._context, self._spans, self._root = [], [], self._count
+        start = len(self._context)
+        self._spans += [replace(span, offset=start + span.offset) for span in rendered.images]
         shown = self._messages if rendered.is_root else messages
         message = self._message(
             messages[-1].role,
@@ -109,6 +118,7 @@ class Conversation:
         del self._prompts[kept + 1 :]
         prompt = self._prompts[-1]
         del self._messages[prompt.messages :], self._context[prompt.tokens :]
+        self._spans = [span for span in self._spans if span.offset < prompt.tokens]
         if prompt.root != self._root:
             self._previous = None
         return self.append_external(text, source)
@@ -141,6 +151,10 @@ class Conversation:
     def prompt(self) -> list[int]:
         """Return the token ids to send to the engine."""
         return self._context.copy()
+
+    def images(self) -> list[ImageSpan]:
+        """Return the images in the prompt."""
+        return self._spans.copy()
 
     def text(self, tokens: Sequence[int]) -> str:
         """Return the action that the token ids of a turn spell."""

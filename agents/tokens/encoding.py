@@ -19,7 +19,7 @@ from ..model_folder import base_model
 
 GENERIC_CLASSES = frozenset({"PreTrainedTokenizerFast", "TokenizersBackend"})
 """Tokenizer classes of Hugging Face whose behavior ``tokenizer.json`` defines completely."""
-ARCHITECTURES = frozenset({"llama", "qwen3"})
+ARCHITECTURES = frozenset({"llama", "qwen3", "qwen3_vl"})
 """Values of ``model_type`` for which ``AutoTokenizer`` takes the class that the folder names, instead of its own."""
 
 

@@ -1,11 +1,13 @@
-"""Renderers: messages to token ids and features, and sampled token ids to content and tool calls.
+"""Renderers: messages to token ids and the places of images, and sampled token ids to content and tool calls.
 
 Families of chat templates differ only here; ``renderers`` has one file for each.
 """
 
+import hashlib
+import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 from ...records import Role
 from .encoding import Encoder
@@ -17,6 +19,15 @@ class Image:
 
     blob: str
     """The hash of its content."""
+    width: int
+    """Pixels."""
+    height: int
+
+    @classmethod
+    def of(cls, png: bytes) -> Self:
+        """Return the image in a PNG file."""
+        width, height = struct.unpack_from(">II", png, 16)
+        return cls(hashlib.sha256(png).hexdigest(), width, height)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +52,17 @@ class ChatMessage:
 
 
 @dataclass(frozen=True, slots=True)
+class ImageSpan:
+    """The tokens of an image in a context: the engine puts the features of the image in their place."""
+
+    blob: str
+    """The hash of its content."""
+    offset: int
+    """Index of the first of them."""
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
 class Rendered:
     """The context of the policy's next turn."""
 
@@ -48,8 +70,8 @@ class Rendered:
     """The token ids after those of the last turn; if ``is_root``, those of the whole context."""
     is_root: bool = False
     """Whether the context begins again: without a previous rendering, or because the template changed earlier text."""
-    features: Sequence[Any] = ()
-    """vLLM's ``MultiModalFeatureSpec`` of each image in ``tokens``: its data, and its span of token ids."""
+    images: Sequence[ImageSpan] = ()
+    """The images in ``tokens``, in their order; offsets count from the first of ``tokens``."""
     state: Any = None
     """The renderer's own, for the next call; it can be pickled."""
 
@@ -66,6 +88,8 @@ class Renderer(Protocol):
     """The chat template of one model folder; has no state of a conversation."""
 
     encoder: Encoder
+    reads_images: bool
+    """Whether messages may have images."""
     stop_tokens: list[int]
     """Token ids that end a turn; the first one closes it in the template."""
 

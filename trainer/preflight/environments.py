@@ -11,11 +11,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from ...agents.errors import ImagesUnsupported, too_long
-from ...agents.model_folder import base_model
+from ...agents.model_folder import base_model, reads_images
 from ...agents.players.policy import refuse_images
 from ...agents.tiny_model import new_tokenizer
 from ...agents.tokens.conversation import Conversation
-from ...agents.tokens.renderer import Renderer
+from ...agents.tokens.renderer import Image, Renderer
 from ...agents.tokens.renderers import load_renderer
 from ...envs.base import TurnEnv
 from ...envs.errors import EnvError, EnvironmentFailed, NotTrainable, UnknownEnvironment
@@ -156,7 +156,8 @@ def images_in_space(subject: Subject) -> Iterator[Refusal]:
             return None
         return None
 
-    if subject.policy not in CALLED:
+    folder = subject.model
+    if subject.policy not in CALLED and not (folder is not None and folder.is_dir() and reads_images(folder)):
         yield from _each(known(subject.config.played_environments), look)
 
 
@@ -230,13 +231,14 @@ async def _look(
     timeout_s = subject.config.rollout.reset_timeout_s
     seen = await thread.reset(await _first_task(thread, split, timeout_s), split, timeout_s)
     try:
-        refuse_images(seen.images)
+        if renderer is None or not renderer.reads_images:
+            refuse_images(seen.images)
     except ImagesUnsupported as error:
         return Refusal("environments", f"{environment.id}: {error}")
     if renderer is None:
         return None
     conversation = Conversation(renderer, thread.instructions)
-    conversation.observe(seen.text)
+    conversation.observe(seen.text, [Image.of(one) for one in seen.images])
     if (tokens := len(conversation.prompt())) < max_context:
         if subject.command is Command.EVAL:
             return None

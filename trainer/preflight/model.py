@@ -36,7 +36,7 @@ def refuse_foreign_ids(folder: Path, config: Any, renderer: Renderer) -> None:
     Raises:
         TurnwiseError: the message names the tokens.
     """
-    rows = config.vocab_size
+    rows = config.get_text_config().vocab_size
     conversation = Conversation(renderer, "s")
     conversation.observe("o")
     conversation.append_external("a", Source.EXPERT)
@@ -61,7 +61,7 @@ def refuse_foreign_special_ids(folder: Path, config: Any) -> None:
     Raises:
         TurnwiseError: the message names the file and the key.
     """
-    rows = config.vocab_size
+    rows = config.get_text_config().vocab_size
     for name in ("config.json", "generation_config.json"):
         settings = read_json(folder / name)
         for key in SPECIAL:

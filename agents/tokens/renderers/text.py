@@ -24,7 +24,7 @@ from ....records import Role
 from ...errors import UnusableChat
 from ...model_folder import base_model
 from ..encoding import Encoder, load_tokenizer, read_json
-from ..renderer import ChatMessage, Image, Parsed, Rendered
+from ..renderer import ChatMessage, Image, ImageSpan, Parsed, Rendered
 from ..template import THOUGHT_END, Template, TurnAffixes
 
 MODEL_TYPES = frozenset[str]()
@@ -59,6 +59,8 @@ class _Rendering:
 class TextRenderer:
     """The tokenizer and chat template of a model folder."""
 
+    reads_images = False
+
     def __init__(self, folder: Path) -> None:
         """Raises ``UnusableChat`` as ``load_renderer`` does."""
         try:
@@ -76,7 +78,8 @@ class TextRenderer:
         """Return the context of the policy's next turn, as ``renderer.Renderer`` defines it.
 
         Raises:
-            ValueError: a message has an image or calls a tool, or observations and turns do not alternate.
+            ValueError: a message has an image that the model does not read, or calls a tool, or observations and turns
+                do not alternate.
         """
         _refuse(messages)
         before: _Rendering | None = None if previous is None else previous.state
@@ -85,14 +88,14 @@ class TextRenderer:
             escaped: dict[str, str] = {}
             observation = self._text(messages[-1], f"{before.mark}m{len(messages)}_", escaped)
             added = affixes.before + observation + affixes.after
-            return Rendered(self._encode(added, escaped, messages[-2]), state=before)
+            return self._rendered([self._encode(added, escaped, messages[-2])], messages[-1:], state=before)
         if before is not None and len(messages) != len(before.texts) + 2:
             before = None
         rendering = self._render(messages, before)
         if before is None or (appended := _appended(before, rendering)) is None:
-            return Rendered(self._encode_whole(messages, rendering), is_root=True, state=rendering)
+            return self._rendered(self._encode_whole(messages, rendering), messages, is_root=True, state=rendering)
         escaped = {marker: text for marker, text in rendering.escaped.items() if marker not in before.escaped}
-        return Rendered(self._encode(appended, escaped, messages[-2]), state=rendering)
+        return self._rendered([self._encode(appended, escaped, messages[-2])], messages[-1:], state=rendering)
 
     def encode_completion(self, text: str, *, escapes: bool = False) -> list[int]:
         """Return the token ids of a turn that the policy did not sample, as ``renderer.Renderer`` defines it."""
@@ -130,8 +133,22 @@ class TextRenderer:
         """Return the text of a message; that of an observation without look-alikes of control tokens."""
         if message.role is Role.ASSISTANT:
             return self.turn_text(message.tokens)
-        text = "".join(str(part) for part in message.content)
-        return text if message.role is Role.SYSTEM else self.encoder.escape_special_tokens(text, marker, escaped)
+        if message.role is Role.SYSTEM:
+            return "".join(str(part) for part in message.content)
+        return "".join(
+            self._image_text(part)
+            if isinstance(part, Image)
+            else self.encoder.escape_special_tokens(part, marker, escaped)
+            for part in message.content
+        )
+
+    def _image_text(self, image: Image) -> str:
+        """Return the control tokens that stand for an image.
+
+        Raises:
+            ValueError: the model reads text only.
+        """
+        raise ValueError("this policy reads text only, and the observation contains images")
 
     def _render(self, messages: Sequence[ChatMessage], before: _Rendering | None) -> _Rendering:
         """Render the whole conversation; ``before`` has the texts of all messages but the last two."""
@@ -149,9 +166,24 @@ class TextRenderer:
         )
         return _Rendering(mark, texts, escaped, whole)
 
-    def _encode_whole(self, messages: Sequence[ChatMessage], rendering: _Rendering) -> list[int]:
-        """Return the token ids of the whole context; keep sampled ids wherever the template kept their text."""
-        ids, last, rest = list[int](), None, rendering.whole
+    def _rendered(
+        self, parts: Sequence[list[int]], shown: Sequence[ChatMessage], state: _Rendering, *, is_root: bool = False
+    ) -> Rendered:
+        """Return the rendering of the token ids ``parts``: the text around the turns, and between them the turns.
+
+        Args:
+            shown: the messages that the parts hold.
+        """
+        return Rendered([one for part in parts for one in part], is_root, self._image_spans(parts, shown), state)
+
+    def _image_spans(self, parts: Sequence[list[int]], shown: Sequence[ChatMessage]) -> list[ImageSpan]:
+        """Return the places of the images of ``shown`` in the token ids ``parts``."""
+        return []
+
+    def _encode_whole(self, messages: Sequence[ChatMessage], rendering: _Rendering) -> list[list[int]]:
+        """Return the token ids of the whole context, as ``_rendered`` takes them; keep sampled ids wherever the
+        template kept their text."""
+        parts, last, rest = list[list[int]](), None, rendering.whole
         for i, turn in enumerate(messages):
             if turn.role is not Role.ASSISTANT:
                 continue
@@ -163,9 +195,9 @@ class TextRenderer:
             tokens = list(turn.tokens)
             if not intact or kept != rendering.texts[i]:
                 gap, tokens = self._common_suffix(gap + kept, tokens)
-            ids += self._encode(gap, rendering.escaped, last, start=not ids) + tokens
+            parts += [self._encode(gap, rendering.escaped, last, start=not any(parts)), tokens]
             last, rest = turn, after
-        return ids + self._encode(rest, rendering.escaped, last, start=not ids)
+        return [*parts, self._encode(rest, rendering.escaped, last, start=not any(parts))]
 
     def _encode(
         self, text: str, escaped: Mapping[str, str], turn: ChatMessage | None, *, start: bool = False
@@ -196,8 +228,6 @@ def _new_mark() -> str:
 
 
 def _refuse(messages: Sequence[ChatMessage]) -> None:
-    if any(isinstance(part, Image) for message in messages for part in message.content):
-        raise ValueError("this policy reads text only, and the observation contains images")
     if any(message.calls or message.role is Role.TOOL for message in messages):
         raise ValueError("this policy reads text only, and a message is of a tool")
     turns = messages[messages[0].role is Role.SYSTEM :]

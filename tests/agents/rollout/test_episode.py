@@ -209,7 +209,13 @@ class Counting:
         self.released: list[str] = []
 
     async def generate(
-        self, session: str, prompt: list[int], max_tokens: int, timeout_s: float, sampling: Sampling | None = None
+        self,
+        session: str,
+        prompt: list[int],
+        max_tokens: int,
+        timeout_s: float,
+        sampling: Sampling | None = None,
+        *_: object,
     ) -> Completion:
         self.requests.append((len(prompt), max_tokens))
         self.sampling.append(sampling)

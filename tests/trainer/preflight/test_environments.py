@@ -7,6 +7,7 @@ from typing import Any
 import gymnasium
 import pytest
 from turnwise.agents.tiny_model import new_model
+from turnwise.agents.tiny_vision_model import new_vision_model
 from turnwise.agents.tokens.conversation import Conversation
 from turnwise.agents.tokens.renderer import Renderer
 from turnwise.agents.tokens.renderers import load_renderer
@@ -135,6 +136,13 @@ def test_images_are_refused_from_the_observation_space() -> None:
             call(checks.images_in_space, configured([*both, *environments(TEXT_SITE)]), command, policy=policy)
     call(checks.images_in_space, configured(both), Command.EVAL, policy="random")
     call(checks.images_in_space, configured(environments("turnwise/MiniWoB-click-test-v0")), Command.TRAIN)
+
+
+def test_images_are_played_with_a_model_that_reads_them(tmp_path: Path) -> None:
+    model = new_vision_model(tmp_path / "model", ["page", "click"], hidden=32, layers=1)
+    screens = environments("turnwise/MiniWoB-click-test-v0", observation="screenshot")
+    call(checks.images_in_space, configured(screens), Command.EVAL, model=model)
+    look(environments(PICTURE), load_renderer(model), Command.EVAL)
 
 
 def test_an_option_that_the_environment_does_not_take_is_refused_once() -> None:

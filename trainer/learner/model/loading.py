@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoModelForCausalLM, GenerationConfig
+from transformers import AutoModelForCausalLM, AutoModelForImageTextToText, GenerationConfig
 from transformers.utils import logging
 
-from ....agents.model_folder import ADAPTER_WEIGHTS, base_model, is_adapter, tokenizer_files
+from ....agents.model_folder import ADAPTER_WEIGHTS, base_model, is_adapter, reads_images, tokenizer_files
 from ....errors import TurnwiseError
 from ....user_files import UnreadableFile, read_json_object
 from ...config.sections import LoraConfig
@@ -60,7 +60,8 @@ def _load(folder: Path, **options: Any) -> Any:
     verbosity = logging.get_verbosity()
     logging.set_verbosity(logging.CRITICAL)  # its report would be a table of many lines
     try:
-        model, loading = AutoModelForCausalLM.from_pretrained(
+        kind = AutoModelForImageTextToText if reads_images(folder) else AutoModelForCausalLM
+        model, loading = kind.from_pretrained(
             folder,
             dtype=torch.float32,
             local_files_only=True,

@@ -1,0 +1,110 @@
+"""Tiny local policies that read images: ``new_vision_model`` writes a Hugging Face folder, as ``tiny_model`` does.
+
+The model is a Qwen3-VL with a vision tower of two layers. Its tokenizer and its chat template are those of
+``tiny_model``, with the control tokens of images.
+"""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from .tiny_model import initialize, word_tokenizer
+
+START, IMAGE, VIDEO, END = "<|vision_start|>", "<|image_pad|>", "<|video_pad|>", "<|vision_end|>"
+PATCH = 14
+"""Pixels of a patch along each side; a token has 2 x 2 patches."""
+MIN_PIXELS, MAX_PIXELS = 28 * 28, 448 * 448
+
+
+def new_vision_model(
+    path: str | Path,
+    vocabulary: Sequence[str],
+    *,
+    hidden: int = 128,
+    layers: int = 2,
+    heads: int = 4,
+    seed: int = 0,
+    max_context: int = 4096,
+) -> Path:
+    """Write a randomly initialized float32 model, its word-level tokenizer and its image processor to ``path``.
+
+    Raises:
+        ValueError, FileExistsError: as ``tiny_model.new_model``.
+    """
+    import torch
+    from transformers import Qwen3VLConfig, Qwen3VLForConditionalGeneration
+    from transformers.utils import logging
+
+    path = Path(path)
+    if (path / "config.json").exists():
+        raise FileExistsError(f"{path} already holds a model; choose another folder, or delete it first")
+    if hidden % heads:
+        raise ValueError(f"hidden ({hidden}) must be a multiple of heads ({heads})")
+    tokenizer = word_tokenizer(vocabulary, max_context, control=(START, IMAGE, VIDEO, END))
+    ids = dict(
+        zip(
+            ("start", "image", "video", "end"), tokenizer.convert_tokens_to_ids([START, IMAGE, VIDEO, END]), strict=True
+        )
+    )
+    size = hidden // heads
+    config = Qwen3VLConfig(
+        text_config={
+            "vocab_size": len(tokenizer),
+            "hidden_size": hidden,
+            "intermediate_size": 2 * hidden,
+            "num_hidden_layers": layers,
+            "num_attention_heads": heads,
+            "num_key_value_heads": heads,
+            "head_dim": size,
+            "max_position_embeddings": max_context,
+            "rope_parameters": {
+                "rope_type": "default",
+                "rope_theta": 1e6,
+                "mrope_section": [size // 4, size // 8, size // 8],
+                "mrope_interleaved": True,
+            },
+            "tie_word_embeddings": True,
+            "bos_token_id": None,
+            "eos_token_id": tokenizer.eos_token_id,
+            "pad_token_id": tokenizer.pad_token_id,
+        },
+        vision_config={
+            "depth": 2,
+            "hidden_size": hidden // 2,
+            "intermediate_size": hidden,
+            "num_heads": heads,
+            "out_hidden_size": hidden,
+            "patch_size": PATCH,
+            "spatial_merge_size": 2,
+            "temporal_patch_size": 2,
+            "num_position_embeddings": 256,
+            "deepstack_visual_indexes": [0],
+        },
+        image_token_id=ids["image"],
+        video_token_id=ids["video"],
+        vision_start_token_id=ids["start"],
+        vision_end_token_id=ids["end"],
+        tie_word_embeddings=True,
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = Qwen3VLForConditionalGeneration(config).to(torch.float32)
+        initialize(model.model.language_model, model.model.language_model.layers)
+    path.mkdir(parents=True, exist_ok=True)
+    logging.disable_progress_bar()
+    model.save_pretrained(path)
+    tokenizer.save_pretrained(path)
+    for kind, processor in (("image", "Qwen2VLImageProcessor"), ("video", "Qwen3VLVideoProcessor")):
+        settings = {
+            f"{kind}_processor_type": processor,
+            "processor_class": "Qwen3VLProcessor",
+            "patch_size": PATCH,
+            "temporal_patch_size": 2,
+            "merge_size": 2,
+            "size": {"shortest_edge": MIN_PIXELS, "longest_edge": MAX_PIXELS},
+            "image_mean": [0.5] * 3,
+            "image_std": [0.5] * 3,
+        }
+        name = "preprocessor_config.json" if kind == "image" else "video_preprocessor_config.json"
+        (path / name).write_text(json.dumps(settings, indent=2))
+    return path

@@ -1,0 +1,83 @@
+"""Chats with images of Qwen3-VL: an image is a run of one control token, as long as the image processor decides.
+
+The renderer decides the token ids, and the engine the features of an image. The engine refuses a prompt in which the
+two disagree about the length of an image (``engine.images``).
+"""
+
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from ...errors import UnusableChat
+from ...model_folder import base_model
+from ..encoding import read_json
+from ..renderer import ChatMessage, Image, ImageSpan
+from .text import TextRenderer
+
+MODEL_TYPES = frozenset({"qwen3_vl"})
+START, PLACEHOLDER, END = "<|vision_start|>", "<|image_pad|>", "<|vision_end|>"
+
+
+class QwenVlRenderer(TextRenderer):
+    """The tokenizer, the chat template and the image processor of a model folder."""
+
+    reads_images = True
+
+    def __init__(self, folder: Path) -> None:
+        """Raises ``UnusableChat`` as ``load_renderer`` does, and if the folder has no image processor."""
+        super().__init__(folder)
+        self._folder = base_model(folder)
+        named = read_json(self._folder / "config.json").get("image_token_id")
+        self._placeholder = self.encoder.control_token(PLACEHOLDER)
+        if self._placeholder is None or self._placeholder != named:
+            raise UnusableChat(
+                f"`{folder}`: `image_token_id` in its `config.json` is {named!r}, and `{PLACEHOLDER}` of its tokenizer "
+                f"is {self._placeholder!r}: get the files of one model"
+            )
+        if not (self._folder / "preprocessor_config.json").is_file():
+            raise UnusableChat(f"`{folder}` has no image processor (`preprocessor_config.json`): get the file again")
+
+    def _image_text(self, image: Image) -> str:
+        return f"{START}{PLACEHOLDER * self._length(image)}{END}"
+
+    def _image_spans(self, parts: Sequence[list[int]], shown: Sequence[ChatMessage]) -> list[ImageSpan]:
+        images = [part for message in shown for part in message.content if isinstance(part, Image)]
+        if not images:
+            return []
+        places = list[int]()
+        offset = 0
+        for index, part in enumerate(parts):
+            if index % 2 == 0:  # a turn may have sampled the control token
+                places += [offset + place for place, one in enumerate(part) if one == self._placeholder]
+            offset += len(part)
+        spans, start = [], 0
+        for image in images:
+            length = self._length(image)
+            run = places[start : start + length]
+            if len(run) < length or run[-1] - run[0] != length - 1:
+                raise ValueError(f"the chat template changed the {length} tokens of an image")
+            spans.append(ImageSpan(image.blob, run[0], length))
+            start += length
+        if start != len(places):
+            raise ValueError(f"the context has {len(places)} tokens of images, and its images have {start}")
+        return spans
+
+    def _length(self, image: Image) -> int:
+        """Return the number of tokens of an image.
+
+        Raises:
+            ValueError: the image processor refuses its size.
+        """
+        processor = self._processor
+        patches: int = processor.get_number_of_image_patches(image.height, image.width)
+        return patches // int(processor.merge_size) ** 2
+
+    @cached_property
+    def _processor(self) -> Any:
+        from transformers import Qwen2VLImageProcessorPil
+
+        return Qwen2VLImageProcessorPil.from_pretrained(self._folder)
+
+
+RENDERER = QwenVlRenderer

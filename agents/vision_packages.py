@@ -1,0 +1,48 @@
+"""torchvision, with which `transformers` and vLLM prepare images, next to a torch without its operators.
+
+The builds of torchvision that package registries hold for x86 link CUDA. Next to a CPU build of torch, its operators do
+not load, and the import fails where it declares two of them: declared here, without an implementation, they let the
+rest of the package work. ``make install`` keeps it out of the environment, in ``vision/``, so that a policy that reads
+text does not import it.
+"""
+
+import importlib.util
+import sys
+from pathlib import Path
+from typing import Any
+
+from ..errors import TurnwiseError
+
+FOLDER = "vision"
+"""The folder of the package, in that of the environment."""
+OPERATORS = (
+    "nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
+    "qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
+)
+_declared: list[Any] = []
+
+
+def enable() -> None:
+    """Make torchvision importable in this process; idempotent. Imports torch.
+
+    Called before `transformers` prepares its first image: it decides then, for the whole process, how to resize.
+
+    Raises:
+        TurnwiseError: it is not installed.
+    """
+    if _declared:
+        return
+    import torch
+
+    if importlib.util.find_spec("torchvision") is None:
+        folder = Path(sys.prefix) / FOLDER
+        if not (folder / "torchvision").is_dir():
+            raise TurnwiseError(
+                "a policy that reads images needs `torchvision`, which is not installed: run `make install`"
+            )
+        sys.path.append(str(folder))
+    library: Any = torch.library.Library("torchvision", "FRAGMENT")  # type: ignore[no-untyped-call]
+    _declared.append(library)  # an operator is gone with its library
+    if torch.version.cuda is None and not hasattr(torch.ops.torchvision, "nms"):
+        for operator in OPERATORS:
+            library.define(operator)

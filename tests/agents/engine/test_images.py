@@ -1,0 +1,193 @@
+"""Images in prompts: engine and `transformers` agree on every token through updates in flight, and bad images fail.
+
+The engine is a tiny Qwen3-VL.
+"""
+
+import asyncio
+import copy
+import io
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from PIL import Image as Picture
+from transformers import Qwen3VLForConditionalGeneration
+from turnwise.agents.engine.actor import start_engine
+from turnwise.agents.engine.client import PolicyClient
+from turnwise.agents.engine.config import EngineConfig
+from turnwise.agents.engine.images import IMAGES_KEPT, Kept, RefusedImage, decoded, forget, used
+from turnwise.agents.engine.request import Completion, Sampling
+from turnwise.agents.errors import EngineFailed
+from turnwise.agents.tiny_vision_model import new_vision_model
+from turnwise.agents.tokens.conversation import Conversation
+from turnwise.agents.tokens.renderer import Image, ImageSpan, Renderer
+from turnwise.agents.tokens.renderers import load_renderer
+from turnwise.agents.weights.base import Link, transport
+from turnwise.agents.weights.source import ParameterSource
+from turnwise.tests.agents.engine.parity import TOLERANCE, WORDS
+from turnwise.tests.agents.pictures import features, png
+
+SESSIONS, TURNS, TOKENS, UPDATES = 12, 3, 30, 4
+Played = tuple[list[int], list[ImageSpan], Completion]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return new_vision_model(tmp_path_factory.mktemp("vision") / "model", WORDS, seed=2)
+
+
+@pytest.fixture(scope="module")
+def engine(ray: Any, run: Any, model: Path) -> Iterator[Any]:
+    actor = start_engine(EngineConfig(kv_cache_memory_bytes=32 << 20), model, 512)
+    run(actor.info.remote())
+    yield actor
+    ray.kill(actor)
+
+
+class Reference:
+    """The model in `transformers`, whose weights change and are sent to an engine."""
+
+    def __init__(self, folder: Path, engine: Any) -> None:
+        self.model = Qwen3VLForConditionalGeneration.from_pretrained(folder, dtype=torch.float32).eval()
+        self.snapshots: dict[int, Any] = {}
+        self._generator = torch.Generator().manual_seed(1)
+        self._engine = engine
+        self._sender = transport("shm").sender(ParameterSource(self.model.named_parameters()), Link())
+
+    async def update(self, version: int) -> None:
+        """Change all weights, of which those of the vision tower are some, and load them in flight."""
+        with torch.no_grad():
+            for parameter in self.model.parameters():
+                spread = parameter.std() if parameter.numel() > 1 else parameter.abs()
+                parameter.add_(torch.randn(parameter.shape, generator=self._generator) * 0.3 * spread)
+        self.snapshots[version] = copy.deepcopy(self.model.state_dict())
+        self._sender.write()
+        offer = self._sender.offer(0, (await self._engine.info.remote())["incarnation"])
+        sending = asyncio.create_task(asyncio.to_thread(self._sender.send, 0))
+        await self._engine.update_weights.remote(offer, version)
+        await sending
+
+    def logprobs(
+        self, prompt: list[int], spans: list[ImageSpan], tokens: list[int], made: Mapping[str, Mapping[str, Any]]
+    ) -> torch.Tensor:
+        """Return the log-probability of each token after a prompt."""
+        shown = [made[span.blob] for span in spans]
+        features = {name: torch.cat([torch.tensor(one[name]) for one in shown]) for name in shown[0]}
+        ids = torch.tensor([prompt + tokens])
+        kinds = torch.zeros_like(ids)
+        for span in spans:
+            kinds[0, span.offset : span.offset + span.length] = 1
+        with torch.no_grad():
+            logits = self.model(input_ids=ids, mm_token_type_ids=kinds, **features).logits[0, len(prompt) - 1 : -1]
+        scores: torch.Tensor = logits.log_softmax(-1)
+        return scores[torch.arange(len(tokens)), torch.tensor(tokens)]
+
+    def close(self) -> None:
+        self._sender.close()
+
+
+def observation(renderer: Renderer, session: int, turn: int) -> list[bytes]:
+    """Return the images of a turn: of several sizes, some shared by all sessions, some resized by the processor."""
+    sizes = ((84, 84), (112, 84), (150, 90))
+    images = [png(*sizes[(session + turn) % 3], seed=100 * session + turn)]
+    return [*images, png(60, 45, seed=7)] if turn == 1 else images
+
+
+@pytest.mark.slow
+def test_engine_and_transformers_agree_through_updates_in_flight(ray: Any, engine: Any, run: Any, model: Path) -> None:
+    renderer, reference, contents = load_renderer(model), Reference(model, engine), dict[str, bytes]()
+    image_token = reference.model.config.image_token_id
+
+    async def session(client: PolicyClient, number: int) -> list[Played]:
+        conversation, played = Conversation(renderer, "w1 w2"), []
+        for turn in range(TURNS):
+            images = observation(renderer, number, turn)
+            shown = [Image.of(one) for one in images]
+            contents.update({one.blob: content for one, content in zip(shown, images, strict=True)})
+            conversation.observe(f"w{number} w{turn}", shown)
+            prompt, spans = conversation.prompt(), conversation.images()
+            answer = await client.generate(f"s{number}", prompt, TOKENS, 60, None, spans, contents)
+            played.append((prompt, spans, answer))
+            conversation.act(answer.tokens, answer.logprobs, answer.versions)
+        return played
+
+    async def play() -> list[Played]:
+        client = PolicyClient([engine], Sampling(stop=()))
+        await reference.update(0)
+        running = [asyncio.ensure_future(session(client, number)) for number in range(SESSIONS)]
+        for version in range(1, UPDATES):
+            await asyncio.sleep(0.2)
+            await reference.update(version)
+        played = [turn for one in await asyncio.gather(*running) for turn in one]
+        assert len(client._replicas[0]._sent) == len(contents), "every image was sent once"
+        await client.close()
+        return played
+
+    played = run(play())
+    reference.close()
+    made = ray.get(ray.remote(features).remote(model, contents))
+    assert sum(len(set(answer.versions)) > 1 for _, _, answer in played) >= 3, "no request ran through an update"
+    worst, count = 0.0, 0
+    for version, weights in reference.snapshots.items():
+        reference.model.load_state_dict(weights)
+        for prompt, spans, answer in played:
+            mask = torch.tensor(answer.versions) == version
+            # `transformers` takes every such id for a part of an image, a sampled one too.
+            if mask.any() and prompt.count(image_token) + answer.tokens.count(image_token) == sum(
+                span.length for span in spans
+            ):
+                found = reference.logprobs(prompt, spans, answer.tokens, made) - torch.tensor(answer.logprobs)
+                worst, count = max(worst, found[mask].abs().max().item()), count + int(mask.sum())
+    assert count >= SESSIONS * TURNS * TOKENS // 2
+    assert worst <= TOLERANCE
+
+
+@pytest.mark.slow
+def test_a_prompt_with_a_bad_image_fails_with_its_reason(engine: Any, run: Any, model: Path) -> None:
+    conversation, picture = Conversation(load_renderer(model)), png(84, 84)
+    conversation.observe("w1", [Image.of(picture)])
+    prompt, (span,) = conversation.prompt(), conversation.images()
+    broken = picture[: len(picture) // 2]
+    other = Image.of(broken).blob
+
+    async def ask(spans: list[ImageSpan], contents: Mapping[str, bytes]) -> str:
+        client = PolicyClient([engine], Sampling(stop=()))
+        with pytest.raises(EngineFailed) as caught:
+            await client.generate("s", prompt, 4, 60, None, spans, contents)
+        await client.close()
+        return str(caught.value)
+
+    run(engine.use_loaded_weights.remote(0))
+    assert "has 8 tokens in the prompt, and the engine's processor makes 9" in run(
+        ask([replace(span, length=8)], {span.blob: picture})
+    )
+    assert "an image cannot be decoded" in run(ask([replace(span, blob=other)], {other: broken}))
+    assert "has 33 images, and the engine takes 32" in run(ask([span] * 33, {span.blob: picture}))
+
+
+def test_client_and_engine_forget_the_same_images() -> None:
+    kept: Kept = OrderedDict.fromkeys(map(str, range(IMAGES_KEPT)))
+    assert used(kept, "0")
+    assert not used(kept, "new")
+    kept["new"] = None
+    forget(kept)
+    assert len(kept) == IMAGES_KEPT
+    assert "1" not in kept
+    assert next(iter(kept)) == "2"
+
+
+def test_an_image_that_is_no_png_or_too_large_is_refused() -> None:
+    assert decoded(png(30, 20)).size == (30, 20)
+    picture = io.BytesIO()
+    Picture.new("RGB", (4, 4)).save(picture, "GIF")
+    for content in (b"", b"\x89PNG\r\n\x1a\n", picture.getvalue()):
+        with pytest.raises(RefusedImage, match="an image cannot be decoded"):
+            decoded(content)
+    large = io.BytesIO()
+    Picture.new("1", (20_000, 20_000)).save(large, "PNG")
+    with pytest.raises(RefusedImage, match=r"20000 x 20000 pixels|decompression bomb"):
+        decoded(large.getvalue())

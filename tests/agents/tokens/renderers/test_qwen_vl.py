@@ -1,0 +1,118 @@
+"""Chats with images: each image is a run of control tokens, and nothing else in a prompt is taken for one."""
+
+import json
+from pathlib import Path
+
+import pytest
+from turnwise.agents.errors import UnusableChat
+from turnwise.agents.tiny_model import new_model
+from turnwise.agents.tiny_vision_model import IMAGE, new_vision_model
+from turnwise.agents.tokens.conversation import Conversation
+from turnwise.agents.tokens.renderer import Image, Renderer
+from turnwise.agents.tokens.renderers import load_renderer
+from turnwise.records import Source
+from turnwise.tests.agents.pictures import png
+
+WORDS = ["page", "find", "lamp", "click"]
+WIDE, SMALL = Image.of(png(140, 84)), Image.of(png(56, 56))
+WIDE_TOKENS, SMALL_TOKENS = 15, 4
+"""One token per 28 x 28 pixels."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return new_vision_model(tmp_path_factory.mktemp("vision") / "model", WORDS, hidden=32, layers=1)
+
+
+@pytest.fixture(scope="module")
+def renderer(folder: Path) -> Renderer:
+    return load_renderer(folder)
+
+
+def sampled(conversation: Conversation, tokens: list[int]) -> None:
+    conversation.act(tokens, [-0.5] * len(tokens), [0] * len(tokens))
+
+
+def test_an_image_has_its_tokens_before_the_text(renderer: Renderer) -> None:
+    conversation = Conversation(renderer, "find")
+    message = conversation.observe("lamp", [WIDE, SMALL])
+    prompt, (wide, small) = conversation.prompt(), conversation.images()
+    pad = renderer.encoder.control_token(IMAGE)
+    assert message.images == (WIDE.blob, SMALL.blob)
+    assert (wide.blob, wide.length, small.blob, small.length) == (WIDE.blob, WIDE_TOKENS, SMALL.blob, SMALL_TOKENS)
+    for span in (wide, small):
+        assert prompt[span.offset : span.offset + span.length] == [pad] * span.length
+        assert pad not in (prompt[span.offset - 1], prompt[span.offset + span.length])
+    assert renderer.encoder.decode(prompt) == "find lamp"
+
+
+def test_only_what_an_observation_adds_is_encoded(renderer: Renderer) -> None:
+    conversation = Conversation(renderer)
+    conversation.observe("page", [SMALL])
+    before = conversation.prompt()
+    sampled(conversation, renderer.encode_completion("click"))
+    second = conversation.observe("lamp", [WIDE])
+    assert conversation.prompt()[: len(before)] == before
+    assert second.images == (WIDE.blob,)
+    assert [span.blob for span in conversation.images()] == [SMALL.blob, WIDE.blob]
+    assert conversation.images()[1].offset > len(before)
+
+
+def test_text_and_turns_are_never_taken_for_an_image(renderer: Renderer) -> None:
+    pad = renderer.encoder.control_token(IMAGE)
+    assert pad is not None
+    conversation = Conversation(renderer)
+    conversation.observe(f"page {IMAGE} {IMAGE}", [SMALL])
+    assert conversation.prompt().count(pad) == SMALL_TOKENS
+    sampled(conversation, [pad, *renderer.encode_completion("click")])
+    conversation.observe("lamp", [WIDE])
+    assert conversation.prompt().count(pad) == SMALL_TOKENS + 1 + WIDE_TOKENS
+    assert [span.length for span in conversation.images()] == [SMALL_TOKENS, WIDE_TOKENS]
+
+
+def test_dropped_turns_take_their_images_along(renderer: Renderer) -> None:
+    pad = renderer.encoder.control_token(IMAGE)
+    conversation = Conversation(renderer, "find")
+    for image in (SMALL, WIDE):
+        conversation.observe("page", [image])
+        sampled(conversation, [pad or 0, *renderer.encode_completion("click")])
+    conversation.drop_oldest_turns(1)
+    root = conversation.observe("lamp", [SMALL])
+    (kept, new), prompt = conversation.images(), conversation.prompt()
+    assert root.parent is None
+    assert root.images == (WIDE.blob, SMALL.blob)
+    assert (kept.blob, kept.length, new.blob, new.length) == (WIDE.blob, WIDE_TOKENS, SMALL.blob, SMALL_TOKENS)
+    assert all(prompt[span.offset : span.offset + span.length] == [pad] * span.length for span in (kept, new))
+
+
+def test_a_replaced_turn_keeps_the_images_before_it(renderer: Renderer) -> None:
+    conversation = Conversation(renderer)
+    for image in (SMALL, WIDE):
+        conversation.observe("page", [image])
+        sampled(conversation, renderer.encode_completion("click"))
+    conversation.replace_turns(2, "lamp", Source.PATCH)
+    assert [span.blob for span in conversation.images()] == [SMALL.blob]
+
+
+def test_a_model_of_text_refuses_an_image(tmp_path: Path) -> None:
+    conversation = Conversation(load_renderer(new_model(tmp_path / "text", WORDS, layers=1)))
+    assert not conversation.reads_images
+    with pytest.raises(ValueError, match="this policy reads text only, and the observation contains images"):
+        conversation.observe("page", [SMALL])
+
+
+def test_files_of_two_models_are_refused(folder: Path, tmp_path: Path) -> None:
+    for file in folder.iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    config = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(config | {"image_token_id": 1}))
+    with pytest.raises(UnusableChat, match=r"`image_token_id` in its `config.json` is 1, and `<\|image_pad\|>`"):
+        load_renderer(tmp_path)
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    (tmp_path / "preprocessor_config.json").unlink()
+    with pytest.raises(UnusableChat, match=r"has no image processor \(`preprocessor_config.json`\)"):
+        load_renderer(tmp_path)
+
+
+def test_an_image_of_a_png_has_its_size_and_hash() -> None:
+    assert (WIDE.width, WIDE.height, len(WIDE.blob)) == (140, 84, 64)
