@@ -35,6 +35,8 @@ SANDBOX = "sandbox"
 """Key in a trajectory's ``extras``: the facts of its sandbox, with its ``image`` and the image's ``digest``."""
 Keep: TypeAlias = Callable[[str, int, bytes], None]
 """Receives each screenshot of a re-execution, a PNG file, with the trajectory's id and the number of turns so far."""
+See: TypeAlias = Callable[[StepVerdict], None]
+"""Receives the verdict on each step, and on the end, as soon as it is known."""
 WINDOW = 4
 """Trajectories begun ahead of the oldest one that still plays, per place: a slow one does not keep the others idle."""
 
@@ -68,6 +70,7 @@ async def reexecute(
     loading: AbstractAsyncContextManager[object] | None = None,
     environments: Environments | None = None,
     keep: Keep | None = None,
+    see: See | None = None,
 ) -> Report:
     """Re-execute a stored trajectory and report the differences. A trajectory without steps never matches.
 
@@ -75,6 +78,7 @@ async def reexecute(
         loading: held during the reads of the store, to bound the number of connections.
         environments: to use environments of earlier re-executions; by default, a fresh one is made.
         keep: receives the screenshots of an environment that has any.
+        see: receives the verdicts of each execution, of which a used environment may need two.
 
     Raises:
         NotFound: the trajectory is not in the store.
@@ -93,9 +97,9 @@ async def reexecute(
         return _differing(trajectory_id, f"step {wrong.index} differs: {wrong.differs}", [wrong])
     shared = environments or Environments()
     try:
-        report, used = await _reported(stored, shared, keep)
+        report, used = await _reported(stored, shared, keep, see)
         if used and not report.matches:
-            report, _ = await _reported(stored, shared, keep, fresh=True)
+            report, _ = await _reported(stored, shared, keep, see, fresh=True)
     finally:
         if environments is None:
             await shared.close(CALL_TIMEOUT_S)
@@ -134,7 +138,7 @@ async def reexecute_many(
 
 
 async def _reported(
-    stored: Stored, environments: Environments, keep: Keep | None, *, fresh: bool = False
+    stored: Stored, environments: Environments, keep: Keep | None, see: See | None, *, fresh: bool = False
 ) -> tuple[Report, bool]:
     """Return the report on a trajectory, and whether its environment was used before."""
     trajectory, upgrade, used, reusable = stored.trajectory, "", False, False
@@ -142,7 +146,7 @@ async def _reported(
         env_thread, used = await environments.take(stored.group.task, CALL_TIMEOUT_S, fresh=fresh)
         try:
             upgrade = upgrade_of(stored.group.task, trajectory, env_thread)
-            steps, extras = await _execute(env_thread, stored, keep)
+            steps, extras = await _execute(env_thread, stored, keep, see)
             # An episode that the environment did not end may still hold its sandbox.
             ended = trajectory.status is Status.COMPLETED or not env_thread.holds_sandbox
             reusable = ended and all(step.matches for step in steps)
@@ -167,7 +171,7 @@ async def _reported(
 
 
 async def _execute(
-    env_thread: EnvThread, stored: Stored, keep: Keep | None
+    env_thread: EnvThread, stored: Stored, keep: Keep | None, see: See | None
 ) -> tuple[list[StepVerdict], dict[str, Any]]:
     """Return the verdicts on the steps and on the end, and the environment's new ``extras``."""
     task, trajectory = stored.group.task, stored.trajectory
@@ -180,11 +184,15 @@ async def _execute(
         texts = await texts_of(env_thread, step.observation, result, has_images=bool(step.images))
         before, result = result, await env_thread.step(step.action, CALL_TIMEOUT_S)
         verdicts.append(compare(step, before, result, texts))
+        if see is not None:
+            see(verdicts[-1])
         extras.update(result.extras)
         if keep is not None:
             await _keep(keep, trajectory.id, step.index + 1, env_thread, result)
     texts = await texts_of(env_thread, stored.last, result, has_images=bool(trajectory.final_images))
     verdicts.append(compare_end(trajectory, result, texts))
+    if see is not None:
+        see(verdicts[-1])
     return verdicts, extras
 
 

@@ -10,8 +10,9 @@ import typer
 
 from ...errors import TurnwiseError
 from ...store.project import DEFAULT_STORE
-from ..options import Store, open_store, refuse_together
+from ..options import SandboxOptions, Store, open_store, refuse_together
 from ..terminal.output import console, echo
+from .envs import choose_sandboxes
 
 DEFAULT_PORT = 8600
 
@@ -45,6 +46,7 @@ def view(
             help="Show a small store instead, which this command plays first, in seconds, and deletes at its end.",
         ),
     ] = False,
+    sandbox: SandboxOptions = None,
     store: Store = DEFAULT_STORE,
 ) -> None:
     """Show runs, groups and episodes in the browser until Ctrl-C; nothing is written to the store.
@@ -62,6 +64,7 @@ def view(
             f"the viewer needs {error.name}, which is not installed: run `make install` or "
             '`pip install "turnwise[viewer]"`'
         ) from error
+    choose_sandboxes(sandbox)
     with ExitStack() as opened:
         notice = ""
         if demo:

@@ -30,6 +30,7 @@ from .pages.episode.token_strip import load_token_columns
 from .pages.failures import load_failures
 from .pages.group import load_group
 from .pages.groups import load_groups_page
+from .pages.replay import load_replay
 from .pages.run import load_now, load_run
 from .pages.runs import load_runs
 from .pages.search import load_search
@@ -38,6 +39,7 @@ from .pages.trajectories import load_trajectories_page
 from .pages.trajectory import load_trajectory_page
 from .pages.update import load_update_page
 from .rendering import environment, render
+from .replays import Replays
 from .security import Door, Guard
 from .series import load_series
 from .trouble import cause_of, status_of
@@ -64,6 +66,7 @@ PAGES = (
     Page("/compare", "compare.html", load_comparison),
     Page("/search", "search.html", load_search),
     Page("/trajectories", "trajectories.html", load_trajectories_page),
+    Page("/trajectories/{trajectory:path}/replay", "replay.html", load_replay),
     Page("/trajectories/{trajectory:path}", "trajectory.html", load_trajectory_page),
     Page("/groups/{group:path}", "group.html", load_group),
     Page("/runs/{run:path}/groups", "groups.html", load_groups_page),
@@ -84,7 +87,7 @@ def application(
         notice: a sentence on every page.
         tabs: receives the tabs that listen for pages to open.
     """
-    tabs = tabs or Tabs()
+    tabs, replays = tabs or Tabs(), Replays(database)
     templates = environment()
 
     def respond(request: Request, name: str, status: int, record: object, given: Given) -> Response:
@@ -96,6 +99,7 @@ def application(
             "here": request.scope["raw_path"].partition(b"?")[0].decode("latin-1"),
             "query": dict(request.query_params),
             "notice": notice,
+            "replay_key": replays.key,
         }
         return HTMLResponse(render(templates, name, context).encode(errors="replace"), status)
 
@@ -137,6 +141,7 @@ def application(
 
     routes: list[Any] = [
         Route("/", lambda request: RedirectResponse(home)),
+        Route("/trajectories/{trajectory:path}/replay/events", replays.events),
         Route("/opened", lambda _: tabs.events()),
         Route("/images/{hash}", image),
         Route("/trajectories/{trajectory:path}/download/{format}", downloaded),
