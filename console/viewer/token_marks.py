@@ -59,7 +59,9 @@ def strip(rows: Sequence[TokenRow], first_version: int, chosen: int | None = Non
         text = str(visible(row.text if row.text is not None else row.id))
         classes = shade(row, first_version)
         named = f' class="{classes}"' if classes else ""
-        block.append(f"<i{named}{' id=token' if place == chosen else ''}>{escape(text)}</i>")
+        block.append(
+            f"<i{named}{' id=token' if place == chosen else ''}>{escape(text)}</i>{'' if row.text is not None else ' '}"
+        )
         if len(block) >= CHUNK_MAX or (len(block) >= CHUNK and text.endswith("\n")):
             blocks.append("".join(block))
             block = []

@@ -53,9 +53,13 @@ function choose(position, { scroll }) {
   token.id = "token";
   keep("token", position);
   if (!scroll) return;
-  // A block that was never near the window has an estimated height: the second call corrects the first.
+  center(token);
+}
+
+// A block that was never near the window has an estimated height: each frame corrects the one before.
+function center(token, frames = 8) {
   token.scrollIntoView({ block: "center" });
-  requestAnimationFrame(() => token.scrollIntoView({ block: "center" }));
+  if (frames) requestAnimationFrame(() => center(token, frames - 1));
 }
 
 // Values of all tokens, loaded once, when the pointer first rests on a token.
@@ -153,5 +157,6 @@ function later() {
 }
 addEventListener("scroll", later, { passive: true });
 addEventListener("resize", later);
-document.getElementById("token")?.scrollIntoView({ block: "center" });
+const named = document.getElementById("token");
+if (named) center(named);
 follow();

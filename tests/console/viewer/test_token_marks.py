@@ -22,7 +22,7 @@ def test_a_token_has_one_class_per_way_to_shade_it() -> None:
 def test_a_text_in_the_strip_is_inert_and_the_chosen_token_has_the_id() -> None:
     rows = [replace(CONTEXT, text="<script>\x1b"), SAMPLED, replace(CONTEXT, text=None)]
     html = str(strip(rows, 7, 1))
-    assert html == ('<div><i>&lt;script&gt;␛</i><i class="m l2 e3 an2 xn4 w4 s2 v0" id=token>x</i><i>5</i></div>')
+    assert html == ('<div><i>&lt;script&gt;␛</i><i class="m l2 e3 an2 xn4 w4 s2 v0" id=token>x</i><i>5</i> </div>')
 
 
 def test_25_000_tokens_are_laid_out_in_blocks_that_end_with_a_line() -> None:

@@ -1,0 +1,67 @@
+"""The page of an episode: one tokenizer, the sandbox, and targets on pictures."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+from turnwise.agents.tokens.token_texts import TokenTexts
+from turnwise.records import Status
+from turnwise.store.content.blobs import digest
+from turnwise.store.content.rows import rows_of
+from turnwise.store.database import Database
+from turnwise.tests.console.viewer.conftest import client_of
+from turnwise.tests.console.viewer.pages.episode.test_pictures import picture
+from turnwise.tests.store.making import call, group, records, start, trajectory
+
+SANDBOX = {
+    "image": "web",
+    "digest": "sha256:ab",
+    "backend": "docker",
+    "cpus": 2.0,
+    "memory_mib": 512,
+    "network": "none",
+}
+
+
+def test_a_page_loads_the_tokenizer_once(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded: list[list[Path]] = []
+    load = TokenTexts.load
+
+    def counted(folders: Iterable[Path]) -> TokenTexts | None:
+        loaded.append(list(folders))
+        return load(loaded[-1])
+
+    monkeypatch.setattr(TokenTexts, "load", counted)
+    for path in ("/trajectories/b-0", "/trajectories/b-0?view=tokens"):
+        loaded.clear()
+        assert client.get(path).status_code == 200
+        assert len(loaded) == 1, path
+
+
+def test_a_page_has_the_sandbox_and_draws_the_targets(own: Database) -> None:
+    start(own)
+    call(own, "open_group", group=group("g", size=1))
+    call(own, "start_trajectory", trajectory=trajectory("g-0"))
+    screen = picture(64, 48)
+    images = {digest(screen): screen}
+    for index in range(2):
+        steps, messages = records(index)
+        steps = [replace(one, images=tuple(images)) for one in steps]
+        call(own, "append", trajectory="g-0", rows=rows_of(steps, messages, images))
+    extras = {"sandbox": SANDBOX, "targets": {"0": [[10, 20, 30, 8]], "1": [[5, 6]]}, "note": "x"}
+    end = {"success": True, "error": "", "stop_reason": "", "final_observation_hash": "ee" * 16}
+    call(own, "finish_trajectory", trajectory="g-0", status=Status.COMPLETED, reward=1.0, extras=extras, **end)
+    client = client_of(own)
+    record = client.get("/api/trajectories/g-0").json()
+    assert (record["sandbox"], record["extras"]) == (SANDBOX, {"note": "x"})
+    assert [turn["pictures"][0]["targets"] for turn in record["turns"]] == [
+        [{"x": 10, "y": 20, "width": 30, "height": 8}],
+        [{"x": 5, "y": 6, "width": 0.0, "height": 0.0}],
+    ]
+    page = client.get("/trajectories/g-0").text
+    assert 'width="64" height="48"' in page
+    assert '<rect x="7" y="17" width="36" height="14" rx="4"/>' in page
+    assert '<circle cx="5" cy="6" r="11"/>' in page
+    assert "image <code>web</code>, digest <code>sha256:ab</code> · backend docker · cpus 2.0 · memory 512 MiB" in page
