@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from sqlalchemy import Connection, Integer, and_, cast, false, func, select
+from sqlalchemy import Connection, Integer, and_, case, cast, false, func, select
 
 from ...rates import Rate
 from ...records import Purpose
@@ -34,6 +34,10 @@ class HeldOut:
     reward: float
     groups: str
     """The ids of its groups begin with this."""
+    samples: int = 1
+    """Episodes per task that were requested."""
+    temperature: float | None = None
+    """Sampling temperature, 0 for greedy; None if it was not stored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +116,8 @@ class TaskResult:
     split: str
     counted: int
     successes: int
+    example: str
+    """Id of one of its episodes."""
 
     @property
     def success(self) -> float:
@@ -132,6 +138,7 @@ def task_results(conn: Connection, run: RunRow, held_out: HeldOut | None) -> dic
             *(task.c.id, task.c.env_id, task.c.options, task.c.split),
             func.count(RESULT).label("counted"),
             func.coalesce(func.sum(cast(RESULT, Integer)), 0).label("successes"),
+            func.max(case((RESULT.is_not(None), trajectory.c.id), else_="")).label("example"),
         )
         .select_from(trajectory)
         .join(rollout_group, rollout_group.c.no == trajectory.c.group_no)
@@ -143,7 +150,7 @@ def task_results(conn: Connection, run: RunRow, held_out: HeldOut | None) -> dic
     if held_out is not None:
         which = which.where(rollout_group.c.id.startswith(held_out.groups, autoescape=True))
     return {
-        row.id: TaskResult(row.env_id, row.options, row.split, row.counted, row.successes)
+        row.id: TaskResult(row.env_id, row.options, row.split, row.counted, row.successes, row.example)
         for row in conn.execute(which)
     }
 
@@ -258,4 +265,13 @@ def _held_out(kind: str, update: int, data: Mapping[str, Any]) -> HeldOut:
     of_result = {field.name: data[field.name] for field in fields(Rate) if field.name in data}
     by_environment = {name: Rate.of_json(rate) for name, rate in data.get("by_environment", {}).items()}
     name, reward = kind.removeprefix(EVALUATION), data.get("reward") or 0.0
-    return HeldOut(name, update, Rate.of_json(of_result), by_environment, reward, data["groups"])
+    return HeldOut(
+        name,
+        update,
+        Rate.of_json(of_result),
+        by_environment,
+        reward,
+        data["groups"],
+        data.get("samples", 1),
+        data.get("temperature"),
+    )

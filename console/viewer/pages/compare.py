@@ -6,12 +6,14 @@ from typing import Any
 
 from ....store import queries
 from ....store.database import Database
-from ....store.queries.run_summaries import TaskResult
-from ....trainer.run.comparison import Comparison, compare, sign_test
+from ....store.queries.run_summaries import HeldOut, TaskResult
+from ....trainer.run.comparison import ComparedRun, Comparison, compare, sign_test
 from ..given import BadAddress, Given
 
 RUNS_MAX = 8
-TASKS_SHOWN = 30
+TASKS_SHOWN = 15
+"""Tasks that became better, and tasks that became worse."""
+AXES = ("updates", "tokens", "time")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +27,9 @@ class TaskDifference:
     first: float
     """Success of the first run."""
     other: float
+    first_episode: str
+    """Id of an episode of the first run."""
+    other_episode: str
 
     @property
     def change(self) -> float:
@@ -44,7 +49,7 @@ class PairedTasks:
     p_value: float | None
     """Two-sided exact sign test over the tasks that differ; None without one."""
     tasks: Sequence[TaskDifference]
-    """Those with the largest differences."""
+    """Those with the largest differences, the ones that became worse first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +60,11 @@ class ComparisonPage:
     comparison: Comparison | None
     """None without two runs."""
     paired: Sequence[PairedTasks]
+    notes: Sequence[str]
+    """The ways in which the newest evaluations were played differently: their difference is not of the policy alone."""
+    axis: str
+    """The values of the horizontal axis of the curves."""
+    axes: Sequence[str]
     known: Sequence[str]
     """The newest runs, to choose from."""
 
@@ -64,26 +74,48 @@ def load_comparison(database: Database, given: Given) -> ComparisonPage:
     names = list(dict.fromkeys(name for name in (given.text("runs") or "").split(",") if name))
     if len(names) > RUNS_MAX:
         raise BadAddress(f"`runs` names {len(names)} runs; at most {RUNS_MAX} are compared")
+    axis = given.choice("axis", AXES) or AXES[0]
     with database.read() as conn:
         known = [one.id for one in queries.list_runs(conn, limit=50)]
         rows = [queries.find_run(conn, name) for name in names]
         if len(names) < 2:
-            return ComparisonPage(names, None, [], known)
+            return ComparisonPage(names, None, [], [], axis, AXES, known)
         summaries = queries.run_summaries(conn, rows)
         results = [queries.task_results(conn, row, summaries[row.id].held_out) for row in rows]
     paired = [paired_tasks(name, results[0], other) for name, other in zip(names[1:], results[1:], strict=True)]
-    return ComparisonPage(names, compare(database, names), paired, known)
+    comparison = compare(database, names)
+    played = [summaries[row.id].held_out for row in rows]
+    return ComparisonPage(names, comparison, paired, notes_on(comparison.runs, played), axis, AXES, known)
+
+
+def notes_on(runs: Sequence[ComparedRun], played: Sequence[HeldOut | None]) -> list[str]:
+    """Return one line per run whose newest evaluation was played with other settings than that of the first run."""
+    found = []
+    first, base = runs[0], played[0]
+    for run, held_out in zip(runs[1:], played[1:], strict=True):
+        values = {"split": (first.split, run.split)}
+        if base is not None and held_out is not None:
+            values |= {name: (getattr(base, name), getattr(held_out, name)) for name in ("temperature", "samples")}
+        differing = [
+            f"{name} {other}, not {own}"
+            for name, (own, other) in values.items()
+            if own != other and "" not in (own, other)
+        ]
+        if differing:
+            found.append(f"{run.run} was evaluated with {', '.join(differing)} as {first.run}")
+    return found
 
 
 def paired_tasks(run: str, first: Mapping[str, TaskResult], other: Mapping[str, TaskResult]) -> PairedTasks:
     """Return the comparison of two runs task by task."""
-    common = [
-        TaskDifference(task, one.env_id, one.options, one.split, one.success, other[task].success)
-        for task, one in first.items()
-        if one.counted and task in other and other[task].counted
-    ]
+    common = []
+    for task, one in first.items():
+        its = other.get(task)
+        if its is not None and one.counted and its.counted:
+            episodes = one.example, its.example
+            common.append(TaskDifference(task, one.env_id, one.options, one.split, one.success, its.success, *episodes))
     better, worse = (sum(sign * one.change > 0 for one in common) for sign in (1, -1))
-    differing = sorted((one for one in common if one.change), key=lambda one: (-abs(one.change), one.change, one.task))
-    return PairedTasks(
-        run, better, worse, len(common) - better - worse, sign_test(better, worse), differing[:TASKS_SHOWN]
-    )
+    falling = sorted((one for one in common if one.change < 0), key=lambda one: (one.change, one.task))
+    rising = sorted((one for one in common if one.change > 0), key=lambda one: (-one.change, one.task))
+    shown = [*falling[:TASKS_SHOWN], *rising[:TASKS_SHOWN]]
+    return PairedTasks(run, better, worse, len(common) - better - worse, sign_test(better, worse), shown)

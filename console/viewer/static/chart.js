@@ -212,7 +212,7 @@ class Chart {
       node("text", { class: "axis", x: LEFT - 6, y: y + 4, "text-anchor": "end" }, this.svg, format(value, this.unit));
     }
     for (const value of ticks(this.x0, this.x1, this.plot.clientWidth > 500 ? 8 : 4)) {
-      if (Number.isInteger(value)) node("text", { class: "axis", x: this.scale(value), y: height - 4, "text-anchor": "middle" }, this.svg, value.toLocaleString("en"));
+      if (Number.isInteger(value)) node("text", { class: "axis", x: this.scale(value), y: height - 4, "text-anchor": "middle" }, this.svg, this.board.tick?.(value) ?? value.toLocaleString("en"));
     }
   }
 

@@ -1,5 +1,5 @@
-// The curves of several runs in common charts.
-import { Board } from "./chart.js";
+// The curves of several runs in common charts, over updates, trained tokens or time.
+import { Board, format } from "./chart.js";
 
 const host = document.getElementById("compare-charts");
 if (host) start();
@@ -9,19 +9,37 @@ async function start() {
   const answers = await Promise.all(runs.map((one) => fetch(one.dataset.series)));
   const all = await Promise.all(answers.map((one) => (one.ok ? one.json() : null)));
   const board = new Board();
+  const axis = host.dataset.axis;
+  board.name = (x) => (axis === "updates" ? `update ${x}` : axis === "tokens" ? `${format(x)} tokens` : minutes(x));
+  board.tick = axis === "time" ? minutes : undefined;
   const charts = new Map();
   all.forEach((series, color) => {
+    const name = runs[color].dataset.run, place = series && placesOf(series, axis);
     for (const chart of series?.charts ?? []) {
-      if (chart.is_stacked || chart.lines.length > 1 && chart.title.startsWith("Parts")) continue;
+      if (chart.is_stacked || chart.prefix) continue;
       const found = charts.get(chart.title) ?? { ...chart, lines: [], points: [] };
-      const line = chart.lines[0];
-      found.lines.push({ label: runs[color].dataset.run, color, x: series.updates, y: series.values[line.metric] });
-      if (chart.has_held_out) found.points.push(...series.evaluations.map((one) => ({ x: Math.max(one.update, 0), y: one.rate.success, low: one.rate.low, high: one.rate.high, label: `${runs[color].dataset.run}, held out`, color })));
+      const { metric } = chart.lines[0], of = metric in series.values ? series : series.pace;
+      found.lines.push({ label: name, color, x: of.updates.map(place), y: of.values[metric] });
+      if (chart.has_held_out) found.points.push(...series.evaluations.map((one) => ({ x: place(one.update), y: one.rate.success, low: one.rate.low, high: one.rate.high, label: `${name}, held out`, color })));
       charts.set(chart.title, found);
     }
   });
   for (const chart of charts.values()) board.add(figureOf(chart), chart);
   board.draw();
+}
+
+// Return the function from the number of an update to its place on the axis; 0 before the first one.
+function placesOf(series, axis) {
+  if (axis === "updates") return (update) => Math.max(update, 0);
+  let sum = 0;
+  const columns = { tokens: () => series.values.tokens?.map((one) => (sum += one ?? 0)) ?? [], time: () => series.seconds };
+  const values = columns[axis]();
+  const known = new Map(series.updates.map((update, at) => [update, values[at] ?? 0]));
+  return (update) => known.get(update) ?? 0;
+}
+
+function minutes(seconds) {
+  return seconds < 90 ? `${Math.round(seconds)} s` : seconds < 5400 ? `${+(seconds / 60).toFixed(1)} min` : `${+(seconds / 3600).toFixed(1)} h`;
 }
 
 function figureOf(chart) {

@@ -1,0 +1,58 @@
+"""The comparison of runs: the tasks that decide with their episodes, and evaluations that do not compare."""
+
+from typing import Any
+
+import pytest
+from turnwise.records import GroupState, Purpose
+from turnwise.store.database import Database
+from turnwise.tests.console.viewer.conftest import client_of
+from turnwise.tests.store.making import call, create_run, group, play
+
+
+def evaluated(database: Database, run: str, successes: list[bool], **settings: Any) -> None:
+    """Write a run whose only evaluation has one task per result."""
+    create_run(database, run)
+    call(database, "add_version", run=run, update=0, parent=None)
+    for seed, success in enumerate(successes):
+        name = f"{run}:eval-{seed}"
+        call(database, "open_group", group=group(name, run, 1, Purpose.EVAL, seed))
+        play(database, f"{name}-0", name, run=run, success=success)
+        call(database, "close_group", group=name, state=GroupState.FILTERED, reason="evaluation")
+    numbers = {"success": 0.5, "low": 0.4, "high": 0.6, "tasks": 3, "episodes": 3, "groups": f"{run}:eval-"}
+    call(database, "add_metrics", run=run, update=0, kind="evaluation first", metrics=numbers | settings)
+
+
+def test_the_tasks_that_decide_lead_to_an_episode_of_both_runs(own: Database) -> None:
+    evaluated(own, "one", [True, False, True, True])
+    evaluated(own, "two", [False, True, True, False])
+    page = client_of(own).get("/api/compare?runs=one,two").json()
+    (paired,) = page["paired"]
+    assert (paired["better"], paired["worse"], paired["equal"]) == (1, 2, 1)
+    assert [(one["task"], one["first_episode"], one["other_episode"]) for one in paired["tasks"]] == [
+        (f"task-{seed}", f"one:eval-{seed}-0", f"two:eval-{seed}-0") for seed in (0, 3, 1)
+    ]
+    assert "/trajectories/two%3Aeval-3-0" in client_of(own).get("/compare?runs=one,two").text
+
+
+@pytest.mark.parametrize(
+    ("settings", "notes"),
+    [
+        ({"temperature": 1.0, "samples": 1}, []),
+        ({"temperature": 0.0, "samples": 1}, ["two was evaluated with temperature 0.0, not 1.0 as one"]),
+        ({"temperature": 1.0, "samples": 4}, ["two was evaluated with samples 4, not 1 as one"]),
+    ],
+)
+def test_evaluations_with_other_settings_are_marked(own: Database, settings: dict[str, Any], notes: list[str]) -> None:
+    evaluated(own, "one", [True], temperature=1.0, samples=1)
+    evaluated(own, "two", [True], **settings)
+    client = client_of(own)
+    assert client.get("/api/compare?runs=one,two").json()["notes"] == notes
+    assert ("Not the same evaluation" in client.get("/compare?runs=one,two").text) == bool(notes)
+
+
+def test_the_axis_of_the_curves_is_in_the_url(own: Database) -> None:
+    for name in ("one", "two"):
+        create_run(own, name)
+    client = client_of(own)
+    assert 'data-axis="tokens"' in client.get("/compare?runs=one,two&axis=tokens").text
+    assert client.get("/compare?runs=one,two&axis=token").status_code == 400
