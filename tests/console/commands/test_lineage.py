@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from turnwise.console.viewer.pages.episode.token_strip import SHADES
 from turnwise.store import queries
 from turnwise.store.database import open_database
+from turnwise.tests.console.viewer.conftest import client_of
 from turnwise.tests.trainer.run.past_runs import GROUPS, MEMBERS, TURNS, Process, past_run, tiny_model
 from turnwise.trainer.evaluation.session import _run_name
 from turnwise.trainer.evaluation.stored_policy import named_policy, stored_checkpoint
@@ -102,6 +104,14 @@ def test_the_tokens_of_a_trajectory_have_their_text_and_the_values_of_its_update
     assert lines[3][0] == "advantage"
     assert lines[4][:6] == ["id", "text", "source", "mask", "logprob", "version"]
     assert [line[:2] for line in lines[5:]] == [[str(row["id"]), repr(row["text"])] for row in turn["tokens"]]
+
+
+def test_the_viewer_shades_a_trained_episode_by_every_value(trained: str) -> None:
+    database = open_database(trained, read_only=True)
+    strip = client_of(database).get("/api/trajectories/g2-1?view=tokens").json()["strip"]
+    assert client_of(database).get("/trajectories/g2-1?view=tokens&shade=entropy").status_code == 200
+    database.close()
+    assert (strip["shades"], strip["missing"]) == (list(SHADES), "")
 
 
 def test_the_parts_of_the_reward_are_metrics_of_an_update(turnwise: Turnwise, trained: str) -> None:
