@@ -2,11 +2,14 @@
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from threading import Thread
 
 import pytest
+import uvicorn
 from starlette.testclient import TestClient
 from turnwise.console.viewer.application import application
 from turnwise.console.viewer.security import LOOPBACK, Door
+from turnwise.console.viewer.server import listening
 from turnwise.store.database import Database, open_database
 from turnwise.tests.store.maintenance.populated import populate
 from turnwise.tests.store.making import sqlite_store
@@ -51,3 +54,16 @@ def own(tmp_path: Path) -> Iterator[Database]:
     database = open_database(sqlite_store(tmp_path))
     yield database
     database.close()
+
+
+@pytest.fixture
+def address(viewed: Database) -> Iterator[str]:
+    """The address of a running viewer."""
+    with listening("127.0.0.1", 0) as listener:
+        config = uvicorn.Config(application(viewed, Door(LOOPBACK, None)), log_level="warning", lifespan="off")
+        server = uvicorn.Server(config)
+        thread = Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        server.should_exit = True
+        thread.join(timeout=20)

@@ -13,7 +13,7 @@ from urllib.request import urlopen
 from playwright.sync_api import Browser, Page, TimeoutError, sync_playwright
 
 CHROMIUM = "/usr/bin/chromium-headless-shell"
-WIDTHS = (1360, 400)
+WIDTHS = (1360, 800, 400)
 THEMES = ("light", "dark")
 WATCH = """
 const report = (event) => console.error(`policy: ${event.violatedDirective} ${event.blockedURI}`);

@@ -2,17 +2,10 @@
 
 import json
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
-from threading import Thread
 
 import pytest
-import uvicorn
-from turnwise.console.viewer.application import application
-from turnwise.console.viewer.security import LOOPBACK, Door
-from turnwise.console.viewer.server import listening
 from turnwise.sandbox.images.reference import image_reference
-from turnwise.store.database import Database
 
 FOLDER = Path(__file__).parent
 PATHS = (
@@ -30,21 +23,8 @@ PATHS = (
 )
 
 
-@pytest.fixture
-def address(viewed: Database) -> Iterator[str]:
-    """The address of a running viewer."""
-    with listening("127.0.0.1", 0) as listener:
-        config = uvicorn.Config(application(viewed, Door(LOOPBACK, None)), log_level="warning", lifespan="off")
-        server = uvicorn.Server(config)
-        thread = Thread(target=server.run, kwargs={"sockets": [listener]})
-        thread.start()
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-        server.should_exit = True
-        thread.join(timeout=20)
-
-
-def walked(script: str, *arguments: str) -> list[str]:
-    """Return what a script finds wrong in the Chromium of the image."""
+def walked(script: str, *arguments: str, before: str = "") -> list[str]:
+    """Return what a script, which follows the lines ``before``, finds wrong in the Chromium of the image."""
     image = [
         "docker",
         "run",
@@ -58,7 +38,7 @@ def walked(script: str, *arguments: str) -> list[str]:
     ]
     done = subprocess.run(
         [*image, "python3", "-", *arguments],
-        input=(FOLDER / script).read_text(),
+        input=before + (FOLDER / script).read_text(),
         capture_output=True,
         text=True,
         timeout=120,
