@@ -45,7 +45,7 @@ WHOLE_SET = "every row of a reward set"
 """The own rewards of all runs are one set."""
 HELD = {"uq_lease_held", "ix_lease_run_held"}
 """Partial indexes of the leases that are held now, whose number does not grow."""
-NOT_READS = {"NULL", "BestCheckpoint", "Failures", "GroupFate", "MemberFate", "RunReader", "training_of"}
+NOT_READS = {"NULL", "BestCheckpoint", "Branch", "Failures", "GroupFate", "MemberFate", "RunReader", "training_of"}
 GROUPS = 40
 READY, SCORING = GroupState.READY, GroupState.SCORING
 
@@ -208,6 +208,7 @@ def reads(database: Database) -> dict[str, Callable[[Connection], object]]:
         "accounting": lambda conn: queries.accounting(conn, run),
         "active_groups": lambda conn: queries.active_groups(conn, run),
         "batch_metrics": lambda conn: queries.batch_metrics(conn, run),
+        "branches_of": lambda conn: queries.branches_of(conn, one),
         "cancelled_groups": lambda conn: queries.cancelled_groups(conn, run),
         "best_checkpoint": lambda conn: queries.best_checkpoint(conn, run),
         "find_checkpoint": lambda conn: _no_checkpoint(conn, run),
