@@ -49,7 +49,8 @@ def task_histories(conn: Connection, run: str, purpose: Purpose) -> list[TaskHis
             func.max(trajectory.c.no).label("example"),
         )
         .join(rollout_group, rollout_group.c.no == trajectory.c.group_no)
-        .where(surviving(trajectory, run), trajectory.c.purpose == purpose.value, RESULT.is_not(None))
+        .where(surviving(trajectory, run), trajectory.c.purpose == purpose.value)
+        .where(trajectory.c.ended_at.is_not(None), RESULT.is_not(None))
         .group_by(rollout_group.c.task_no, trajectory.c.max_version)
     )
     found: dict[int, dict[int | None, Played]] = {}

@@ -133,6 +133,11 @@ trajectory = Table(
     Index("ix_trajectory_running", "run_no", **where("ended_at IS NULL")),
     Index("ix_trajectory_failed", "run_no", "no", "ended_by", **where(_FAILED)),
     Index(None, "run_no", "max_version"),
+    Index(
+        "ix_trajectory_played",
+        *("run_no", "purpose", "abandoned", "group_no", "max_version", "status", "success", "reward"),
+        **where("ended_at IS NOT NULL"),
+    ),
     Index(None, "env_id", "created_at", "no"),
     Index("ix_trajectory_whole", "run_no", "no", **where("pruned_at IS NULL")),
     Index("ix_trajectory_branched_from", "branched_from", **where("branched_from IS NOT NULL")),
