@@ -78,8 +78,7 @@ def pointer(browser: Browser, address: str, run: str) -> list[str]:
         wrong.append("no zoom after a drag")
     page.locator("#reset").click()
     page.mouse.click(middle, height)
-    page.wait_for_timeout(SETTLE_MS)
-    if "/updates/" not in page.url:
+    if not leads_to(page, "**/updates/*"):
         wrong.append("no update after a click")
     page.goto(address + run)
     page.wait_for_selector(".plot svg path", state="attached")
@@ -88,11 +87,19 @@ def pointer(browser: Browser, address: str, run: str) -> list[str]:
     if "update" not in (page.locator(".plot svg").first.get_attribute("aria-valuetext") or ""):
         wrong.append("no value after an arrow")
     page.keyboard.press("Enter")
-    page.wait_for_timeout(SETTLE_MS)
-    if "/updates/" not in page.url:
+    if not leads_to(page, "**/updates/*"):
         wrong.append("no update after Enter")
     page.close()
     return wrong
+
+
+def leads_to(page: Page, address: str) -> bool:
+    """Return whether the page becomes the one of an address, and is loaded."""
+    try:
+        page.wait_for_url(address, timeout=5_000)
+    except TimeoutError:
+        return False
+    return True
 
 
 def keys(browser: Browser, address: str, run: str) -> list[str]:
