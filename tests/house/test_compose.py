@@ -1,9 +1,13 @@
 """The security settings of compose.yaml; ``make up`` verifies that it starts."""
 
+import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import yaml
+from turnwise.tests.store.making import sqlite_store
 
 ROOT = Path(__file__).resolve().parents[2]
 COMPOSED = yaml.safe_load((ROOT / "compose.yaml").read_text())
@@ -44,3 +48,28 @@ def test_every_container_has_only_the_rights_it_needs() -> None:
         assert service["cap_drop"] == ["ALL"], name
         assert service["security_opt"] == ["no-new-privileges:true"], name
         assert not service.get("privileged"), name
+
+
+def test_the_viewer_has_a_token_and_changes_nothing() -> None:
+    viewer = SERVICES["viewer"]
+    assert "0.0.0.0" in viewer["command"]  # noqa: S104 - on such an address, `turnwise view` needs a token
+    assert viewer["ports"] == ["127.0.0.1:${TURNWISE_VIEWER_PORT:-8600}:8600"]
+    assert (viewer["secrets"], viewer["read_only"], viewer["volumes"]) == (["pgpass"], True, ["runs:/turnwise/runs:ro"])
+
+
+def test_the_viewer_of_compose_is_healthy_once_it_answers(tmp_path: Path) -> None:
+    store = sqlite_store(tmp_path)
+    command = [sys.executable, "-m", "turnwise", "view", "--store", store, "--host", "0.0.0.0", "--port", "0"]  # noqa: S104
+    check = SERVICES["viewer"]["healthcheck"]["test"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        port = re.findall(r":(\d+)/runs\?token=", process.stdout.readline())[0]
+        codes = [
+            subprocess.run([sys.executable, "-c", check[-1].replace("8600", at)], capture_output=True).returncode
+            for at in (port, "1")
+        ]
+    finally:
+        process.kill()
+        process.communicate()
+    assert codes == [0, 1]

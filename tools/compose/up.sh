@@ -48,6 +48,7 @@ for _ in $(seq 60); do
     if docker-compose exec -T head ray status >/dev/null 2>&1 && docker-compose exec -T head turnwise db upgrade; then
         echo "==> up: docker-compose exec head turnwise train examples/tiny_code.toml"
         echo "    the store, from here: PGPASSFILE=secrets/pgpass, postgresql://turnwise@127.0.0.1:${port:-5432}/turnwise"
+        echo "    the viewer: docker-compose logs viewer has its address, with the token"
         exit 0
     fi
     sleep 2
