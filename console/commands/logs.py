@@ -1,29 +1,19 @@
 """``turnwise runs logs``: the log records of a run's processes, merged by time."""
 
-import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from ...errors import TurnwiseError
-from ...logs import LEVELS, Level, files, parse
+from ...logs import Level, files
 from ...store.project import DEFAULT_STORE
 from ..options import Json, Run, Store, open_store
+from ..run_logs import HEAD, NoLogs, Record, Tail, folder_with_logs, is_wanted
 from ..terminal.output import GUTTER, echo, format_value, print_json
 from ..terminal.sanitize import indented, one_line
 
 FOLLOW_INTERVAL_S = 0.5
-HEAD = ("time", "level", "process", "pid", "logger", "message", "error")
-LIBRARIES = frozenset({"py.warnings", "ray", "torch", "transformers", "vllm"})
-"""Libraries whose loggers warn at each start of an engine."""
-Record = Mapping[str, Any]
-
-
-class NoLogs(TurnwiseError):
-    """The run keeps no log files, or has none on this machine."""
 
 
 def logs(
@@ -44,7 +34,8 @@ def logs(
     as_json: Json = False,
 ) -> None:
     """Print the log records of a run's driver, engines, workers and sandbox nodes, merged by time."""
-    folder = _folder(run, store)
+    with open_store(store) as database:
+        folder = folder_with_logs(database, run)
     found = files(folder)
     if not found and not follow:
         raise NoLogs(
@@ -56,72 +47,13 @@ def logs(
         return
 
     def wanted(record: Record) -> bool:
-        if not libraries and _is_of_library(record) and record.get("level") == "warning":
-            return False
-        rank = LEVELS.index(record["level"]) if record.get("level") in LEVELS else len(LEVELS)
-        return rank >= LEVELS.index(level) and process in (None, record.get("process"))
+        return is_wanted(record, level, process, libraries=libraries)
 
-    tail = _Tail(folder)
+    tail = Tail(folder)
     _print(list(filter(wanted, tail.read()))[-limit:], as_json)
     while follow:
         time.sleep(FOLLOW_INTERVAL_S)
         _print(filter(wanted, tail.read()), as_json)
-
-
-def _is_of_library(record: Record) -> bool:
-    name = str(record.get("logger"))
-    return name in LIBRARIES or name.partition(".")[0] in LIBRARIES
-
-
-def _folder(run: str, store: str) -> Path:
-    """Return the folder of a training run.
-
-    Raises:
-        NoLogs: the run is an evaluation.
-    """
-    from ...store.queries import lists as queries
-    from ...store.run_lock import run_folder
-
-    with open_store(store) as database, database.read() as conn:
-        if queries.find_run(conn, run).kind == "eval":
-            raise NoLogs(
-                f"`{run}` is an evaluation, and evaluations keep no log files: `turnwise runs show {run}` prints its "
-                "error, `turnwise trajectories show ID` the error of an episode, and `turnwise eval --log-level info` "
-                "logs to stderr"
-            )
-        return run_folder(database, run)
-
-
-class _Tail:
-    """The records of a run's files since the last read."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._read: dict[int, int] = {}
-        """Bytes read of each file, by inode: a rotated file keeps its own. A shorter file is a new one."""
-
-    def read(self) -> list[Record]:
-        """Return the new records, by time."""
-        found: list[Record] = []
-        for path in files(self._folder):
-            try:
-                found += parse(self._lines(path))
-            except FileNotFoundError:
-                continue
-        return sorted(found, key=lambda record: str(record["time"]))
-
-    def _lines(self, path: Path) -> Iterator[str]:
-        with path.open("rb") as file:
-            status = os.fstat(file.fileno())
-            inode = status.st_ino
-            if status.st_size < self._read.get(inode, 0):
-                self._read[inode] = 0
-            file.seek(self._read.get(inode, 0))
-            for line in file:
-                if not line.endswith(b"\n"):
-                    return
-                self._read[inode] = self._read.get(inode, 0) + len(line)
-                yield line.decode(errors="replace")
 
 
 def _print(records: Iterable[Record], as_json: bool) -> None:

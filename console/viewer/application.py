@@ -30,6 +30,7 @@ from .pages.episode.token_strip import load_token_columns
 from .pages.failures import load_failures
 from .pages.group import load_group
 from .pages.groups import load_groups_page
+from .pages.logs import load_logs
 from .pages.replay import load_replay
 from .pages.run import load_now, load_run
 from .pages.runs import load_runs
@@ -71,6 +72,7 @@ PAGES = (
     Page("/groups/{group:path}", "group.html", load_group),
     Page("/runs/{run:path}/groups", "groups.html", load_groups_page),
     Page("/runs/{run:path}/tasks", "tasks.html", load_tasks),
+    Page("/runs/{run:path}/logs", "logs.html", load_logs),
     Page("/runs/{run:path}/failures", "failures.html", load_failures),
     Page("/runs/{run:path}/updates/{update}", "update.html", load_update_page),
     Page("/runs/{run:path}", "run.html", load_run),

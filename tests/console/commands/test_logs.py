@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from turnwise.console.commands.logs import _Tail
+from turnwise.console.run_logs import Tail
 from turnwise.store import operations
 from turnwise.store.database import open_database
 from turnwise.tests.console.conftest import HOSTILE, Turnwise
@@ -66,7 +66,7 @@ def test_files_are_listed(turnwise: Turnwise, store: str, folder: Path) -> None:
 
 def test_a_rotated_file_that_reuses_an_inode_is_read_from_its_beginning(tmp_path: Path) -> None:
     write(tmp_path / "logs", "driver", 10, ("01", "info", "begin"), ("02", "info", "a long message " * 10))
-    tail = _Tail(tmp_path)
+    tail = Tail(tmp_path)
     assert len(tail.read()) == 2
     inode = (tmp_path / "logs" / "driver-10.jsonl").stat().st_ino
     write(tmp_path / "logs", "driver", 10, ("03", "info", "next"))
