@@ -36,6 +36,7 @@ PAGES = (
         "/groups/failed",
         "/trajectories",
     ),
+    *("/runs/r/logs", "/runs/s/logs?level=error", "/trajectories/a-0/replay", "/trajectories/open-0/replay"),
     *("/trajectories?run=r&sort=reward", "/trajectories/a-0", "/trajectories/a-0?view=tokens&shade=mask"),
     *("/trajectories/open-0", "/trajectories/failed-0", "/search?q=page", "/compare", "/compare?runs=r,s"),
 )

@@ -111,6 +111,7 @@ def pages_of(text: str) -> list[str]:
         *("/runs", url("runs", run), url("runs", run, "groups"), url("runs", run, "failures")),
         *(url("trajectories", run=run), url("groups", name), url("groups", f"{run}:failed")),
         *(url("trajectories", name), url("trajectories", f"{run}:failed"), url("trajectories", name, turn=0)),
+        *(url("runs", run, "logs"), url("trajectories", name, "replay")),
     ]
 
 

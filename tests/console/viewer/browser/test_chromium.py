@@ -19,7 +19,14 @@ PATHS = (
         "/groups/a",
         "/trajectories?run=r",
     ),
-    *("/trajectories/b-0", "/trajectories/b-0?view=tokens", "/search?q=page", "/compare?runs=r,s"),
+    *(
+        "/runs/r/logs",
+        "/trajectories/b-0/replay",
+        "/trajectories/b-0",
+        "/trajectories/b-0?view=tokens",
+        "/search?q=page",
+        "/compare?runs=r,s",
+    ),
 )
 
 
