@@ -3,11 +3,13 @@
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import TurnwiseError
 from ..logs import LEVELS, Level, files, parse
-from ..store.database import Database
+
+if TYPE_CHECKING:
+    from ..store.database import Database
 
 LIBRARIES = frozenset({"py.warnings", "ray", "torch", "transformers", "vllm"})
 """Libraries whose loggers warn at each start of an engine."""
@@ -20,7 +22,7 @@ class NoLogs(TurnwiseError):
     """The run keeps no log files, or has none on this machine."""
 
 
-def folder_with_logs(database: Database, run: str) -> Path:
+def folder_with_logs(database: "Database", run: str) -> Path:
     """Return the folder of a training run, which may be missing on this machine.
 
     Raises:

@@ -1,9 +1,14 @@
 """``turnwise view --open`` moves the shown tab of a running viewer, and nobody else can."""
 
 import asyncio
+import os
+import re
+import signal
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from urllib.request import urlopen
@@ -16,7 +21,6 @@ from turnwise.console.viewer.links import BadLink, page_of
 from turnwise.console.viewer.opening import Opened, Tabs, answering, open_in_viewer, socket_path
 from turnwise.store.database import Database
 from turnwise.tests.console.conftest import Turnwise
-from turnwise.tests.console.viewer.serving import served
 
 ADDRESS = "http://127.0.0.1:8600"
 
@@ -120,6 +124,23 @@ def test_a_page_of_another_site_listens_to_nothing(client: TestClient) -> None:
     headers = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "no-cors", "sec-fetch-dest": "image"}
     assert client.get("/opened", headers=headers).status_code == 403
     assert client.post("/opened").status_code == 405
+
+
+@contextmanager
+def served(store: str, *options: str) -> Iterator[str]:
+    """Run the command on a free port; yield its address, without a path, and end it by Ctrl-C."""
+    command = [sys.executable, "-m", "turnwise", "view", "--store", store, "--port", "0", *options]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=dict(os.environ))
+    try:
+        assert process.stdout is not None
+        found = re.match(r"the viewer is at (http://[^/]+)/", process.stdout.readline())
+        assert found
+        yield found[1]
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=20) == 130
+    finally:
+        process.kill()
+        process.communicate()
 
 
 @pytest.mark.slow
