@@ -63,7 +63,12 @@ def paths(database: Database) -> list[str]:
             "/groups/main:100",
             "/groups/main:large",
         ),
-        *("/groups/main:large?member=256", f"/trajectories/{whole}", f"/trajectories/{whole}?view=tokens"),
+        *(
+            "/groups/main:large?member=256",
+            f"/trajectories/{whole}",
+            f"/trajectories/{whole}?view=tokens",
+            f"/trajectories/{whole}/replay",
+        ),
         *(
             "/trajectories",
             f"/trajectories?after={main[-1].id}",

@@ -313,7 +313,7 @@ def _detail(group: int, member: int) -> bytes:
     tokens = TURNS * SAMPLED
     values = np.full(tokens, 0.25 - 0.1 * (member % 5), np.float32)
     ones, zeros, small = np.ones(tokens, np.float32), np.zeros(tokens, np.uint8), np.full(tokens, 0.01, np.float16)
-    return encode_details([SampleDetail(group * MEMBERS + member, group, 0, values, ones, zeros, small, small)])
+    return encode_details([SampleDetail(group * MEMBERS + member, group, 0, values, ones, zeros, small, small, small)])
 
 
 def _item(groups: list[str], at: int, member: int) -> BatchItem:

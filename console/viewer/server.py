@@ -1,11 +1,13 @@
 """The server of the viewer: its socket, its token, and the address to open."""
 
+import asyncio
 import secrets
 import socket
 from collections.abc import Callable
 from time import sleep
 
 import uvicorn
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ...errors import TurnwiseError
 from ...store.database import Database
@@ -41,7 +43,7 @@ def serve(
         report(with_token(address + home, door.token))
         tabs = Tabs()
         config = uvicorn.Config(
-            application(database, door, home=home, notice=notice, tabs=tabs),
+            _Ending(application(database, door, home=home, notice=notice, tabs=tabs)),
             log_level="warning",
             access_log=False,
             lifespan="off",
@@ -50,8 +52,48 @@ def serve(
             timeout_graceful_shutdown=SHUTDOWN_TIMEOUT_S,
         )
         with answering(socket_path(database.engine.url), tabs, address, door.token):
-            uvicorn.Server(config).run(sockets=[listener])
+            _Server(config).run(sockets=[listener])
         sleep(SHUTDOWN_TIMEOUT_S)  # after a signal, the thread of ``trainer.shutdown`` ends the process with its code
+
+
+class _Ending:
+    """Ends the streams of an application once ``stopped`` is set, as if their readers had left."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+        self.stopped = asyncio.Event()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def receive_or_stop() -> Message:
+            waiting = [asyncio.ensure_future(receive()), asyncio.ensure_future(self.stopped.wait())]
+            try:
+                await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+                received = waiting[0]
+                return received.result() if received.done() else {"type": "http.disconnect"}  # type: ignore[return-value]
+            finally:
+                for one in waiting:
+                    one.cancel()
+
+        is_whole = False
+
+        async def sending(message: Message) -> None:
+            nonlocal is_whole
+            is_whole = message["type"] == "http.response.body" and not message.get("more_body")
+            await send(message)
+
+        await self._app(scope, receive_or_stop, sending)
+        if self.stopped.is_set() and not is_whole:
+            await send({"type": "http.response.body", "body": b""})
+
+
+class _Server(uvicorn.Server):
+    """Ends the streams before it waits for the requests that are under way."""
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        app = self.config.app
+        assert isinstance(app, _Ending)  # noqa: S101 - ``serve`` made it
+        app.stopped.set()
+        await super().shutdown(sockets)
 
 
 def listening(host: str, port: int) -> socket.socket:

@@ -14,7 +14,10 @@ from urllib.request import urlopen
 
 import pytest
 from turnwise.console.viewer.security import LOOPBACK, Door
+from turnwise.store.database import Database
+from turnwise.store.run_lock import hold_run
 from turnwise.tests.console.conftest import Turnwise
+from turnwise.tests.store.making import play_group, start, train
 
 
 @pytest.mark.slow
@@ -106,3 +109,33 @@ def test_the_demonstration_has_something_to_show_and_is_deleted(tmp_path: Path) 
     finally:
         process.kill()
     assert (process.returncode, list(tmp_path.glob("turnwise-demo-*"))) == (130, [])
+
+
+@pytest.mark.slow
+def test_twenty_open_pages_end_with_the_server_and_leave_the_run_alone(own: Database) -> None:
+    start(own)
+    play_group(own, "g")
+    with hold_run(own, "r"):
+        command = [sys.executable, "-m", "turnwise", "view", "--store", own.url, "--port", "0"]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        try:
+            assert process.stdout is not None
+            address = re.search(r"http://[\d.:]+", process.stdout.readline())
+            assert address is not None
+            streams = [urlopen(f"{address[0]}/runs/r/events", timeout=20) for _ in range(20)]  # noqa: S310
+            assert [one.readline() for one in streams] == [b"retry: 2000\n"] * 20
+            for one in streams[:10]:
+                one.close()
+            with urlopen(f"{address[0]}/runs", timeout=20) as answer:  # noqa: S310
+                assert answer.status == 200
+            train(own, ["g"], 1, 0)
+            assert any(b'"updates":[1]' in streams[-1].readline() for _ in range(20))
+            process.send_signal(signal.SIGINT)
+            _, errors = process.communicate(timeout=20)
+        finally:
+            process.kill()
+        assert (process.returncode, errors) == (130, "")
+        for one in streams[10:]:
+            one.close()
+        play_group(own, "again", version=1)
+        assert train(own, ["again"], 2, 1) == 2
