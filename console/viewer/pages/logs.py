@@ -56,6 +56,8 @@ class LogsPage:
     processes: Sequence[str]
     process: str | None
     text: str | None
+    libraries: bool
+    """Whether warnings of vLLM, Ray, torch and transformers are among the records."""
 
 
 def load_logs(database: Database, given: Given) -> LogsPage:
@@ -63,8 +65,8 @@ def load_logs(database: Database, given: Given) -> LogsPage:
     run = given.path["run"]
     with database.read() as conn:
         is_running = queries.find_run(conn, run).status == "running"
-    level: Level = next((one for one in get_args(Level) if one == given.choice("level", LEVELS)), "info")
-    process, text = given.text("process"), given.text("text")
+    level: Level = next((one for one in get_args(Level) if one == given.choice("level", LEVELS)), "debug")
+    process, text, libraries = given.text("process"), given.text("text"), given.choice("libraries", ("yes",)) == "yes"
     positions, problem, read, tail = _positions(given.text("cursor") or ""), "", [], None
     try:
         folder = folder_with_logs(database, run)
@@ -78,7 +80,7 @@ def load_logs(database: Database, given: Given) -> LogsPage:
             )
     except NoLogs as error:
         problem = str(error)
-    wanted = [one for one in read if is_wanted(one, level, process, libraries=True) and _has(one, text)]
+    wanted = [one for one in read if is_wanted(one, level, process, libraries=libraries) and _has(one, text)]
     return LogsPage(
         run=run,
         is_followed=is_running and tail is not None and len(tail.positions) <= FILES_MAX,
@@ -86,11 +88,12 @@ def load_logs(database: Database, given: Given) -> LogsPage:
         records=[_record(one) for one in wanted[-RECORDS_SHOWN:]],
         is_cut=len(wanted) > RECORDS_SHOWN or (tail is not None and tail.is_cut),
         cursor="" if tail is None else _cursor(tail),
-        levels=LEVELS,
+        levels=LEVELS[1:],
         level=level,
         processes=sorted({str(one.get("process"))[:40] for one in read}),
         process=process,
         text=text,
+        libraries=libraries,
     )
 
 

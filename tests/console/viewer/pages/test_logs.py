@@ -44,6 +44,12 @@ def test_the_records_of_all_files_are_merged_and_filtered(own: Database, file: P
     assert "{&#34;update&#34;: 3}" in page
 
 
+def test_warnings_of_libraries_are_left_out_unless_asked_for(own: Database, file: Path) -> None:
+    file.write_text(line(1, "no triton", "warning").replace('"run"', '"vllm.config"') + line(2, "ours", "warning"))
+    assert messages(own, "?process=driver") == ["ours"]
+    assert messages(own, "?process=driver&libraries=yes") == ["no triton", "ours"]
+
+
 def test_a_cursor_leads_to_what_is_new(own: Database, file: Path) -> None:
     cursor = client_of(own).get("/api/runs/r/logs").json()["cursor"]
     assert messages(own, f"?cursor={cursor}") == []
