@@ -26,6 +26,7 @@ PATHS = (
         "/trajectories/b-0?view=tokens",
         "/search?q=page",
         "/compare?runs=r,s",
+        "/compare?runs=r,s&axis=time",
     ),
 )
 
