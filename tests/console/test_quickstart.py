@@ -15,7 +15,7 @@ from sqlalchemy import select, update
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from turnwise.store import queries
 from turnwise.store.database import Database, open_database
-from turnwise.store.schema import no_of, step
+from turnwise.store.schema import PACE, no_of, step
 from turnwise.store.schema import trajectory as heads
 from turnwise.trainer.telemetry.trackers.base import numbers
 
@@ -84,6 +84,20 @@ def test_the_tracker_received_the_numbers_of_the_metrics_file(said: dict[str, An
     written = {(name, record["update"]): value for record in records for name, value in numbers(record).items()}
     assert received == pytest.approx(written, rel=1e-6)
     assert {("update/success", 1), ("evaluation/success", said["updates"])} <= received.keys()
+
+
+def test_the_store_has_the_rates_of_each_update(said: dict[str, Any], url: str) -> None:
+    lines = (Path(said["folder"]) / "metrics.jsonl").read_text().splitlines()
+    updates = {one["update"]: one for line in lines if (one := json.loads(line))["kind"] == "update"}
+    database = open_database(url, read_only=True)
+    with database.read() as conn:
+        stored = queries.list_metrics(conn, said["run"], PACE)
+    database.close()
+    assert [one["update"] for one in stored] == list(updates)
+    for one in stored:
+        assert one.pop("update_seconds") > 0
+        assert one.items() <= updates[one["update"]].items()
+        assert {"tokens_per_s", "engine_busy_fraction", "learner_busy_fraction"} <= one.keys()
 
 
 def test_the_page_of_the_run_names_its_best_checkpoint(said: dict[str, Any], url: str) -> None:
