@@ -210,7 +210,7 @@ def _shade(given: Given, strip: TokenStrip | None) -> str:
     """Return the value that shades the tokens: that of the URL, or the first one that they have."""
     chosen = given.choice("shade", SHADES)
     if strip is None or chosen in strip.shades:
-        return chosen or SHADES[0]
+        return chosen or next(iter(SHADES))
     if chosen is not None and strip.shades:
         raise BadAddress(f"`shade`: no token of this episode has a value of `{chosen}`; {strip.missing}")
-    return strip.shades[0] if strip.shades else SHADES[0]
+    return strip.shades[0] if strip.shades else next(iter(SHADES))

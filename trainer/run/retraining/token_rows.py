@@ -5,8 +5,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import isnan
 
+import numpy as np
+
 from ....agents.tokens.token_texts import TokenTexts
-from ....records import NO_VERSION, Message, Trajectory
+from ....records import NO_VERSION, Trajectory
 from ....store import queries
 from ....store.database import Database
 from ....store.queries.lineage import StoredUpdate
@@ -112,23 +114,32 @@ def _turns(
     turn_of = turn_of_messages(trajectory)
     counts, rows = Counter[int | None](), defaultdict[int | None, list[TokenRow]](list)
     for message in trajectory.messages:
-        turn = turn_of.get(message.index)
-        for place, acted in enumerate(action_tokens(message)):
+        turn, source = turn_of.get(message.index), message.source.value
+        columns = message.tokens, message.mask, message.logprobs, message.versions
+        values = zip(action_tokens(message), *(np.asarray(one).tolist() for one in columns), strict=True)
+        for acted, token, mask, logprob, version in values:
             found = trained.get((turn, counts[turn])) if acted and turn is not None else None
             counts[turn] += bool(acted)
-            rows[turn].append(_row(message, place, found, texts))
+            rows[turn].append(_row(token, mask, logprob, version, source, found, texts))
     indices: list[int | None] = [step.index for step in trajectory.steps]
     return [TurnTokens(turn, rows[turn]) for turn in [*indices, None] if rows[turn]]
 
 
-def _row(message: Message, place: int, trained: TrainedToken | None, texts: TokenTexts | None) -> TokenRow:
-    token, version, logprob = int(message.tokens[place]), int(message.versions[place]), float(message.logprobs[place])
+def _row(
+    token: int,
+    mask: int,
+    logprob: float,
+    version: int,
+    source: str,
+    trained: TrainedToken | None,
+    texts: TokenTexts | None,
+) -> TokenRow:
     learner = None if trained is None else trained.trained_logprob
     return TokenRow(
         id=token,
         text=None if texts is None else texts.text(token),
-        source=message.source.value,
-        mask=int(message.mask[place]),
+        source=source,
+        mask=mask,
         logprob=None if isnan(logprob) else logprob,
         version=None if version == NO_VERSION else version,
         advantage=None if trained is None else trained.advantage,

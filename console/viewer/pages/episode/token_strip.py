@@ -11,8 +11,9 @@ from ...given import Given
 
 TOKENS_SHOWN = 30_000
 """Tokens of an episode on one page."""
-SHADES = ("logprob", "entropy", "advantage", "mismatch", "weight", "staleness", "version", "mask")
-_FIELDS = {"weight": "importance_weight"}
+SHADES = {name: name for name in ("logprob", "entropy", "advantage", "mismatch")}
+SHADES |= {"weight": "importance_weight"} | {name: name for name in ("staleness", "version", "mask")}
+"""By name in the URL, the field of a token."""
 _UPDATE_VALUES = ("entropy", "advantage", "mismatch", "weight", "staleness")
 
 
@@ -106,7 +107,7 @@ def token_strip(tokens: TrajectoryTokens, only: int | None, limit: int | None) -
             left = None if left is None else left - len(rows)
         place += len(one.tokens)
     shown = [row for turn in turns for row in turn.rows]
-    every = [(name, [_value(row, name) for row in shown]) for name in SHADES]
+    every = [(name, [getattr(row, field) if row.mask else None for row in shown]) for name, field in SHADES.items()]
     curves = [TokenCurve(name, values) for name, values in every if any(one is not None for one in values)]
     shades = [one.shade for one in curves]
     versions = [row.version for row in shown if row.version is not None]
@@ -122,13 +123,6 @@ def token_strip(tokens: TrajectoryTokens, only: int | None, limit: int | None) -
         curves=curves,
         first_version=min(versions, default=0),
     )
-
-
-def _value(row: TokenRow, name: str) -> float | None:
-    if not row.mask:
-        return None
-    value: float | None = getattr(row, _FIELDS.get(name, name))
-    return value
 
 
 def _missing(tokens: TrajectoryTokens, shades: Sequence[str]) -> str:
