@@ -140,6 +140,7 @@ def _print(
 
 
 def _print_head(found: Trajectory, facts: "EpisodeFacts", *, brief: bool, tokens: bool) -> None:
+    from ...agents.rollout.progress import TARGETS
     from ..episodes import part_totals
 
     task, options = facts.task, "".join(f", {name} {value}" for name, value in facts.task.options.items())
@@ -154,7 +155,7 @@ def _print_head(found: Trajectory, facts: "EpisodeFacts", *, brief: bool, tokens
     fields |= {"time": _time(found.steps), "trained on": "; ".join(map(_use, facts.uses)) or facts.training}
     fields["token values"] = facts.tokens.note if tokens or facts.uses else ""
     # The environment chooses the names of its extras; the prefix keeps them apart from turnwise's own lines.
-    fields |= {f"extras.{name}": str(value) for name, value in found.extras.items()}
+    fields |= {f"extras.{name}": str(value) for name, value in found.extras.items() if name != TARGETS}
     fields |= _reward_fields(facts.rewards) if facts.rewards is not None else {}
     fields |= {"error": found.error, "stop_reason": found.stop_reason}
     fields["system"] = _text(facts.system, brief=brief)

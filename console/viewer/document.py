@@ -13,6 +13,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from ...agents.rollout.progress import TARGETS
 from ...records import Step, Task
 from ...store import queries
 from ...store.database import Database
@@ -68,6 +69,7 @@ class EpisodeDocument:
     branched_at: int | None
     deterministic: bool
     extras: Mapping[str, Any]
+    """Without the targets of the actions, which a picture would have to draw."""
     training: str
     uses: Sequence[TrajectoryUse]
     note: str
@@ -108,7 +110,7 @@ def episode_document(episode: Episode, facts: EpisodeFacts) -> EpisodeDocument:
         branched_from=one.branched_from,
         branched_at=one.branched_at,
         deterministic=one.deterministic,
-        extras=one.extras,
+        extras={name: value for name, value in one.extras.items() if name != TARGETS},
         training=facts.training,
         uses=facts.uses,
         note=facts.tokens.note,
