@@ -114,6 +114,15 @@ CHARTS = (
         ("learner_busy_fraction", "learner"),
         note="Share of the time in which each part was busy",
     ),
+    _chart(
+        "Busy time",
+        "seconds",
+        ("engine_busy_s", "engines"),
+        ("worker_busy_s", "rollout workers"),
+        ("learner_busy_s", "learner"),
+        note="Seconds per update in which each part was busy, which may be at the same time",
+        is_stacked=True,
+    ),
     _chart("Tokens per second", "number", ("tokens_per_s", "trained"), note="Trained tokens since the last update"),
     _chart(
         "Failed episodes",

@@ -95,6 +95,12 @@ def new_series(database: Database, run: str, cursor: Cursor) -> Series | None:
         return None
     for one in metrics:
         one |= {f"{FAILURES}{status}": count for status, count in failures.get(one["update"], {}).items()}
+    for one in pace:
+        one |= {
+            name.replace("_fraction", "_s"): value * one["update_seconds"]
+            for name, value in one.items()
+            if name.endswith("_busy_fraction") and "update_seconds" in one
+        }
     charts = charts_of({*_numbers(metrics), *_numbers(pace)})
     names = {line.metric for chart in charts for line in chart.lines}
     last = metrics[-1] if metrics else {"update": cursor.update, "version": cursor.version}

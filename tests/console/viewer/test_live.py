@@ -104,12 +104,13 @@ def test_rates_that_come_after_their_update_are_not_lost(own: Database) -> None:
     first = new_series(own, "r", Cursor())
     assert first is not None
     assert (first.pace.updates, [one.title for one in first.charts]) == ([], ["Success", "Loss"])
-    call(own, "add_metrics", run="r", update=1, kind="pace", metrics={"tokens_per_s": 8.0, "learner_busy_fraction": 1})
+    rates = {"tokens_per_s": 8.0, "learner_busy_fraction": 0.5, "update_seconds": 4.0}
+    call(own, "add_metrics", run="r", update=1, kind="pace", metrics=rates)
     second = new_series(own, "r", first.cursor)
     assert second is not None
     assert (second.updates, second.pace.updates, second.cursor) == ([], [1], Cursor(1, 1, 0, 1))
-    assert second.pace.values == {"learner_busy_fraction": [1], "tokens_per_s": [8.0]}
-    assert [one.title for one in second.charts] == ["Utilization", "Tokens per second"]
+    assert second.pace.values == {"learner_busy_fraction": [0.5], "learner_busy_s": [2.0], "tokens_per_s": [8.0]}
+    assert [one.title for one in second.charts] == ["Utilization", "Busy time", "Tokens per second"]
 
 
 def test_failures_are_counted_in_the_update_after_them(own: Database) -> None:
