@@ -15,6 +15,7 @@ import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from errno import ECONNREFUSED
 from hashlib import sha256
 from pathlib import Path
 
@@ -100,8 +101,9 @@ def answering(path: Path | None, tabs: Tabs, address: str, token: str | None) ->
             listener.bind(str(aside))
             aside.chmod(0o600)
             own = aside.stat().st_ino
-            aside.replace(path)
             listener.listen()
+            aside.replace(path)
+            _remove_left(path.parent)
         except OSError:  # without a socket, a command opens a viewer of its own
             yield
             return
@@ -112,6 +114,14 @@ def answering(path: Path | None, tabs: Tabs, address: str, token: str | None) ->
             with suppress(OSError):
                 if path.stat().st_ino == own:
                     path.unlink()
+
+
+def _remove_left(folder: Path) -> None:
+    """Remove the sockets of viewers that were killed."""
+    for path in folder.glob("*.sock"):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe, suppress(OSError):
+            if probe.connect_ex(str(path)) == ECONNREFUSED:
+                path.unlink()
 
 
 def _answer(listener: socket.socket, tabs: Tabs, address: str, token: str | None) -> None:

@@ -87,6 +87,15 @@ def test_a_socket_that_is_left_is_replaced_and_another_viewer_keeps_its_own(path
         assert found == Opened("http://127.0.0.1:2/runs?kind=eval&token=secret#x", 0)
 
 
+def test_a_viewer_removes_the_sockets_of_those_that_were_killed(path: Path) -> None:
+    left, other = path.with_name("left.sock"), path.with_name("other.sock")
+    with socket.socket(socket.AF_UNIX) as gone:
+        gone.bind(str(left))
+    with answering(other, Tabs(), ADDRESS, None), answering(path, Tabs(), ADDRESS, None):
+        assert (left.exists(), other.exists(), path.exists()) == (False, True, True)
+        assert open_in_viewer(other, "/runs") == Opened(f"{ADDRESS}/runs", 0)
+
+
 def test_two_stores_have_two_sockets(path: Path) -> None:
     assert socket_path(make_url("sqlite:////b/turnwise.db")) != path
     assert socket_path(make_url("sqlite:////a/../a/turnwise.db")) == path
