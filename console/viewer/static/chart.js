@@ -160,6 +160,12 @@ class Chart {
     Object.assign(this, { x0: low, x1: high > low ? high : low + 1, y0, y1 });
   }
 
+  // A value between two missing ones has no line to a neighbor.
+  isAlone(ys, at) {
+    const has = (place) => ys[place] !== null && ys[place] !== undefined && (!this.log || ys[place] > 0);
+    return has(at) && !has(at - 1) && !has(at + 1);
+  }
+
   path(xs, ys) {
     let text = "", pen = "M";
     xs.forEach((x, at) => {
@@ -188,7 +194,9 @@ class Chart {
     else for (const line of this.shown) {
       if (this.board.smoothing) node("path", { class: `raw c${line.color}`, d: this.path(line.x, line.y) }, inside);
       node("path", { class: `curve c${line.color}`, d: this.path(line.x, line.drawn) }, inside);
-      if (line.x.length === 1 && line.y[0] !== null) node("circle", { class: `point c${line.color}`, cx: this.scale(line.x[0]), cy: this.y(line.y[0]), r: 3.5 }, inside);
+      line.drawn.forEach((value, at) => {
+        if (this.isAlone(line.drawn, at)) node("circle", { class: `point c${line.color}`, cx: this.scale(line.x[at]), cy: this.y(value), r: 3 }, inside);
+      });
     }
     for (const point of this.points ?? []) {
       if (point.y === null || point.x < this.x0 || point.x > this.x1) continue;
