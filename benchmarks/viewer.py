@@ -56,7 +56,13 @@ def paths(database: Database) -> list[str]:
     found = [
         *("/runs", "/runs?kind=train", "/runs?status=running", "/runs/main", "/runs/small-0", "/runs/eval-0"),
         *("/runs/main/groups", f"/runs/main/groups?after={deep}", "/runs/main/groups?state=failed"),
-        *("/runs/main/groups?purpose=eval", "/runs/main/failures", "/runs/eval-0/failures", "/runs/main/tasks"),
+        *(
+            "/runs/main/groups?purpose=eval",
+            "/runs/main/failures",
+            "/runs/eval-0/failures",
+            "/runs/main/tasks",
+            "/runs/main/logs",
+        ),
         *(
             f"/runs/main/updates/{update}",
             f"/runs/main/updates/{update // 2}",
