@@ -2,7 +2,9 @@
 
 import asyncio
 import secrets
+import signal
 import socket
+import sys
 from collections.abc import Callable
 from time import sleep
 
@@ -40,7 +42,6 @@ def serve(
     with listening(host, port) as listener:
         named = "localhost" if host in ANY_HOST else f"[{host}]" if ":" in host else host
         address = f"http://{named}:{listener.getsockname()[1]}"
-        report(with_token(address + home, door.token))
         tabs = Tabs()
         config = uvicorn.Config(
             _Ending(application(database, door, home=home, notice=notice, tabs=tabs)),
@@ -51,9 +52,16 @@ def serve(
             proxy_headers=False,
             timeout_graceful_shutdown=SHUTDOWN_TIMEOUT_S,
         )
+        signal.signal(signal.SIGTERM, _exit)
         with answering(socket_path(database.engine.url), tabs, address, door.token):
+            report(with_token(address + home, door.token))
             _Server(config).run(sockets=[listener])
         sleep(SHUTDOWN_TIMEOUT_S)  # after a signal, the thread of ``trainer.shutdown`` ends the process with its code
+
+
+def _exit(number: int, _: object) -> None:
+    """End the process in order: its sandboxes and temporary folders are removed, as after Ctrl-C."""
+    sys.exit(128 + number)
 
 
 class _Ending:

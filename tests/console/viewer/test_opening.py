@@ -136,8 +136,8 @@ def test_a_page_of_another_site_listens_to_nothing(client: TestClient) -> None:
 
 
 @contextmanager
-def served(store: str, *options: str) -> Iterator[str]:
-    """Run the command on a free port; yield its address, without a path, and end it by Ctrl-C."""
+def served(store: str, *options: str, ended_by: signal.Signals = signal.SIGINT) -> Iterator[str]:
+    """Run the command on a free port; yield its address, without a path, and end it by a signal."""
     command = [sys.executable, "-m", "turnwise", "view", "--store", store, "--port", "0", *options]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=dict(os.environ))
     try:
@@ -145,8 +145,8 @@ def served(store: str, *options: str) -> Iterator[str]:
         found = re.match(r"the viewer is at (http://[^/]+)/", process.stdout.readline())
         assert found
         yield found[1]
-        process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=20) == 130
+        process.send_signal(ended_by)
+        assert process.wait(timeout=20) == 128 + ended_by
     finally:
         process.kill()
         process.communicate()
@@ -163,3 +163,12 @@ def test_the_command_moves_the_tab_of_a_running_viewer(turnwise: Turnwise, popul
             moved = turnwise("view", "--store", populated, "--open", "a-0")
             assert moved.out == f"opened in the running viewer: {address}/trajectories/a-0\n"
             assert [tab.readline() for _ in range(3)][1:] == [b"event: page\n", b'data: "/trajectories/a-0"\n']
+
+
+@pytest.mark.slow
+def test_a_viewer_that_is_terminated_ends_in_order(populated: str) -> None:
+    path = socket_path(make_url(populated))
+    assert path is not None
+    with served(populated, ended_by=signal.SIGTERM):
+        assert path.exists()
+    assert not path.exists()
