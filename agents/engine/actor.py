@@ -16,7 +16,6 @@ import logging
 import os
 import sys
 import uuid
-from collections import OrderedDict
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
@@ -28,9 +27,9 @@ from ..model_folder import adapter_settings, base_model, is_adapter, reads_image
 from ..placement import OFF_SANDBOX_NODES, own_node
 from ..profiling import ProfiledActor
 from .config import DEFAULT_MAX_MODEL_LEN, MAX_IMAGES, EngineConfig, engine_arguments
-from .core import Core
-from .images import ImageFeatures, Kept, RefusedImage, keep_features
-from .request import Completion, Request, failed_completion
+from .core import Core, OnDone
+from .images import ImageFeatures, RefusedImage, UnsentImage, keep_features
+from .request import UNSENT, Completion, Request, failed_completion
 
 LOG = logging.getLogger(__name__)
 
@@ -114,6 +113,8 @@ class Engine(ProfiledActor):
         self._version: int | None = None
         self._names = itertools.count()
         self._updating = asyncio.Lock()
+        self._processing = asyncio.Lock()
+        self._tasks = set[asyncio.Task[None]]()
         self._clients: dict[str, _ClientQueue] = {}
         self._waiting: list[tuple[_ClientQueue, int, Request]] = []
 
@@ -211,21 +212,33 @@ class Engine(ProfiledActor):
         if not 0 < size < limit:
             done(failed_completion(f"a prompt of {size} tokens is refused: it must have 1 to {limit - 1} tokens"))
             return
+        if not request.images:
+            self._core.add(name, request, done)
+            return
+        task = asyncio.create_task(self._generate_with_images(queue, number, request, name, done))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _generate_with_images(
+        self, queue: "_ClientQueue", number: int, request: Request, name: str, done: OnDone
+    ) -> None:
+        """Compute the features of the images in a thread, for this loop responds to polls meanwhile."""
         try:
-            features = self._features_of(queue, request)
+            if self._features is None:
+                raise RefusedImage("the prompt has images, and the model of this engine reads text only")
+            if len(request.images) > MAX_IMAGES:
+                raise RefusedImage(f"the prompt has {len(request.images)} images, and the engine takes {MAX_IMAGES}")
+            async with self._processing:
+                if number not in queue.names:  # aborted
+                    return
+                features = await asyncio.to_thread(self._features.of, request.images, request.contents)
+        except UnsentImage:
+            done(failed_completion(UNSENT))
         except RefusedImage as error:
             done(failed_completion(str(error)))
         else:
-            self._core.add(name, request, done, features)
-
-    def _features_of(self, queue: "_ClientQueue", request: Request) -> list[Any]:
-        if not request.images:
-            return []
-        if self._features is None:
-            raise RefusedImage("the prompt has images, and the model of this engine reads text only")
-        if len(request.images) > MAX_IMAGES:
-            raise RefusedImage(f"the prompt has {len(request.images)} images, and the engine takes {MAX_IMAGES}")
-        return self._features.of(request.images, request.contents, queue.images)
+            if number in queue.names:
+                self._core.add(name, request, done, features)
 
     def _queue_of(self, client: str) -> "_ClientQueue":
         return self._clients.setdefault(client, _ClientQueue())
@@ -234,10 +247,9 @@ class Engine(ProfiledActor):
 class _ClientQueue:
     """The running requests of one client, and its completions that await the next poll."""
 
-    __slots__ = ("completions", "filled", "images", "names")
+    __slots__ = ("completions", "filled", "names")
 
     def __init__(self) -> None:
-        self.images: Kept = OrderedDict()
         self.names: dict[int, str] = {}
         self.completions: list[Numbered] = []
         self.filled = asyncio.Event()

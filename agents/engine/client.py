@@ -20,8 +20,7 @@ from typing import Any
 
 from ..errors import EngineFailed, PolicyFailed
 from ..tokens.renderer import ImageSpan
-from .images import forget, used
-from .request import Completion, Request, Sampling
+from .request import UNSENT, Completion, Request, Sampling
 
 BATCH_WINDOW_S = 0.04
 """Batching window: an engine step costs about the same for one request as for ten."""
@@ -33,6 +32,8 @@ MAX_SILENCE_S = 3 * POLL_TIMEOUT_S
 """Seconds since the last response to a poll after which an engine counts as silent."""
 RETRY_INTERVAL_S = 0.25
 MAX_SESSIONS = 65_536
+IMAGES_KNOWN = 65_536
+"""Hashes of sent images that a client remembers."""
 
 
 class PolicyClient:
@@ -62,7 +63,7 @@ class PolicyClient:
 
         Args:
             images: the places of the images in ``prompt``.
-            contents: those images as PNG, by hash; each is sent to an engine once.
+            contents: those images as PNG, by hash; each is sent to an engine once, and again if the engine dropped it.
 
         Raises:
             EngineFailed: the engine died, rejected the request, returned no token ids, or did not answer within
@@ -71,11 +72,15 @@ class PolicyClient:
             CancelledError: the caller was cancelled; the cause is an ``EngineFailed`` if the engine does not respond.
         """
         replica = self._route(session)
-        request = Request(prompt, max_tokens, sampling or self._sampling, images, contents or {})
+        shown = {span.blob: (contents or {})[span.blob] for span in images}
+        request = Request(prompt, max_tokens, sampling or self._sampling, images, shown)
         number, future = replica.start(request)
         try:
             async with asyncio.timeout(timeout_s):
-                return await future
+                while (completion := await future).finish_reason == UNSENT:
+                    replica.forget_images(request)
+                    number, future = replica.start(request)
+                return completion
         except TimeoutError:
             raise replica.late(timeout_s) from None
         except asyncio.CancelledError:
@@ -122,8 +127,8 @@ class _Replica:
         self._numbers = itertools.count()
         self._queue: list[tuple[int, Request]] = []
         self._aborted: list[int] = []
-        self._sent: OrderedDict[str, None] = OrderedDict()
-        """The hashes of the images that the engine keeps for this client."""
+        self._sent = set[str]()
+        """The hashes of the images that the engine got from this client, and may have dropped."""
         self._flush_timer: asyncio.TimerHandle | None = None
         self._incarnation = ""
         self._state = "has not answered yet"
@@ -145,15 +150,18 @@ class _Replica:
             self._poller = loop.create_task(self._run(), name=f"poll {self._label}")
         return number, future
 
+    def forget_images(self, request: Request) -> None:
+        """Send the images of a request again with the next request that has them."""
+        self._sent.difference_update(request.contents)
+
     def _without_sent(self, request: Request) -> Request:
-        """Return a request with those of its images that the engine does not have, and count them as sent."""
+        """Return a request with those of its images that were not sent, and count them as sent."""
         if not request.images:
             return request
-        unsent = {}
-        for span in request.images:
-            if not used(self._sent, span.blob):
-                self._sent[span.blob], unsent[span.blob] = None, request.contents[span.blob]
-        forget(self._sent)
+        unsent = {name: content for name, content in request.contents.items() if name not in self._sent}
+        if len(self._sent) > IMAGES_KNOWN:
+            self._sent.clear()
+        self._sent.update(unsent)
         return replace(request, contents=unsent)
 
     def abort(self, number: int) -> None:
@@ -219,7 +227,7 @@ class _Replica:
         future = self.open.pop(number, None)
         if future is None or future.done():
             return
-        if reason := completion.defect():
+        if completion.finish_reason != UNSENT and (reason := completion.defect()):
             future.set_exception(EngineFailed(f"{self._label} returned {reason}"))
         else:
             future.set_result(completion)

@@ -1,40 +1,42 @@
 """The images of prompts, in the process of an engine: their features by vLLM's own processor, kept by hash.
 
-An image travels to an engine once per client, and its features are computed once. The renderer decided how many tokens
-an image has; if vLLM's processor computes another number of features, the prompt is refused.
+A client sends an image to an engine once, and its features are computed once for all clients. Those that were not used
+for longest are dropped beyond ``FEATURES_KEPT_BYTES``. A prompt with an image that is not kept is answered with
+``UNSENT``, and the client sends the image again. Nothing depends on the order in which requests arrive: Ray starts a
+small call of an actor before an earlier large one.
+
+The renderer decided how many tokens an image has; if vLLM's processor computes another number of features, the prompt
+is refused.
 """
 
+import hashlib
 import io
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..tokens.renderer import ImageSpan
 
-IMAGES_KEPT = 512
-"""Images that an engine keeps for a client, the last used ones. The client counts them in the same order."""
+FEATURES_KEPT_BYTES = 1 << 30
+"""Bytes of features that an engine keeps, those of the last used images. A screenshot of 1280 x 800 has 25 MB."""
 PIXELS_MAX = 64_000_000
 """Pixels of an image that is decoded, at most."""
-Kept = OrderedDict[str, Any]
-"""What an engine keeps for a client, or what a client knows to be kept, by the hash of the image."""
 
 
 class RefusedImage(ValueError):
     """An image of a prompt cannot be used."""
 
 
-def used(kept: Kept, name: str) -> bool:
-    """Return whether an image is kept; if it is, it is now the last used one."""
-    if name in kept:
-        kept.move_to_end(name)
-        return True
-    return False
+class UnsentImage(ValueError):
+    """An image of a prompt is neither sent with it nor kept."""
 
 
-def forget(kept: Kept) -> None:
-    """Drop the images beyond ``IMAGES_KEPT``; called after each request."""
-    while len(kept) > IMAGES_KEPT:
-        kept.popitem(last=False)
+class _Features(NamedTuple):
+    data: Any
+    length: int
+    """Tokens."""
+    size: int
+    """Bytes."""
 
 
 def keep_features() -> None:
@@ -62,26 +64,23 @@ class ImageFeatures:
         self._parser: Any = self._processor.info.get_data_parser()
         text = self._processor.dummy_inputs.get_dummy_text({"image": 1})
         self._prompt: list[int] = tokenizer.encode(text, add_special_tokens=False)
+        self._kept = OrderedDict[str, _Features]()
 
-    def of(self, spans: Sequence[ImageSpan], contents: Mapping[str, bytes], kept: Kept) -> list[Any]:
+    def of(self, spans: Sequence[ImageSpan], contents: Mapping[str, bytes]) -> list[Any]:
         """Return vLLM's ``MultiModalFeatureSpec`` of each image in a prompt.
 
         Args:
-            contents: the images that are not in ``kept``, as PNG, by hash.
-            kept: features and their number by the hash of the image; new ones are added.
+            contents: images as PNG, by hash.
 
         Raises:
-            RefusedImage: an image is missing, cannot be decoded, or has another number of tokens than its span.
+            RefusedImage: an image cannot be decoded, or has another hash or number of tokens than its span.
+            UnsentImage: an image is neither in ``contents`` nor kept.
         """
         from vllm.multimodal.inputs import MultiModalFeatureSpec, PlaceholderRange
 
         found = []
         for span in spans:
-            if not used(kept, span.blob):
-                kept[span.blob] = self._made(contents.get(span.blob))
-            if isinstance(kept[span.blob], RefusedImage):
-                raise kept[span.blob]
-            data, length = kept[span.blob]
+            data, length, _ = self._features(span.blob, contents)
             if length != span.length:
                 raise RefusedImage(
                     f"image {span.blob[:12]} has {span.length} tokens in the prompt, and the engine's processor makes "
@@ -89,24 +88,34 @@ class ImageFeatures:
                 )
             place = PlaceholderRange(offset=span.offset, length=length)
             found.append(MultiModalFeatureSpec(data, "image", span.blob, place, span.blob))
-        forget(kept)
         return found
 
-    def _made(self, content: bytes | None) -> tuple[Any, int] | RefusedImage:
-        """Return the features of an image and their number, or why there are none."""
+    def _features(self, name: str, contents: Mapping[str, bytes]) -> _Features:
+        if name not in self._kept:
+            if name not in contents:
+                raise UnsentImage(name)
+            self._kept[name] = self._made(name, contents[name])
+        self._kept.move_to_end(name)
+        while len(self._kept) > 1 and sum(one.size for one in self._kept.values()) > FEATURES_KEPT_BYTES:
+            self._kept.popitem(last=False)
+        return self._kept[name]
+
+    def _made(self, name: str, content: bytes) -> _Features:
+        from vllm.multimodal.cache.base import MultiModalCache
         from vllm.multimodal.processing.context import TimingContext
         from vllm.multimodal.processing.inputs import ProcessorInputs
 
-        if content is None:
-            return RefusedImage("an image of the prompt was not sent to this engine")
+        if hashlib.sha256(content).hexdigest() != name:  # vLLM's caches serve it to every client by this name
+            raise RefusedImage(f"an image has another content than its hash {name[:12]} names")
+        picture = decoded(content)
         try:
-            items = self._parser.parse_mm_data({"image": [decoded(content)]})
+            items = self._parser.parse_mm_data({"image": [picture]})
             inputs = ProcessorInputs(prompt=self._prompt, mm_data_items=items)
             made = self._processor.apply(inputs, TimingContext(enabled=False))
-        except (ValueError, RuntimeError) as error:
-            return RefusedImage(f"an image cannot be processed: {error}")
+        except Exception as error:  # the processor of a model raises errors of many types
+            raise RefusedImage(f"an image cannot be processed: {error}") from error
         (data,), (place,) = made["mm_kwargs"]["image"], made["mm_placeholders"]["image"]
-        return data, int(place.length)
+        return _Features(data, int(place.length), MultiModalCache.get_item_size(data))
 
 
 def decoded(content: bytes) -> Any:
@@ -117,6 +126,8 @@ def decoded(content: bytes) -> Any:
         with Image.open(io.BytesIO(content), formats=["PNG"]) as image:
             if image.width * image.height > PIXELS_MAX:
                 raise RefusedImage(f"an image of {image.width} x {image.height} pixels is too large")
+            if image.mode.startswith("I"):
+                raise RefusedImage("an image has 16 bits per channel, which would be cut: make it one of 8 bits")
             return image.convert("RGB")
     except (UnidentifiedImageError, OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
         raise RefusedImage(f"an image cannot be decoded: {error}") from error

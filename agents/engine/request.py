@@ -9,6 +9,8 @@ from ..tokens.renderer import ImageSpan
 
 CUT = "length"
 """The ``finish_reason`` of a turn that ``max_tokens`` ended."""
+UNSENT = "unsent image"
+"""The ``finish_reason`` of a turn that has an image that the engine neither got with the request nor keeps."""
 MAX_LOGPROBS = 20
 """vLLM's own limit."""
 MIN_TEMPERATURE = 0.01

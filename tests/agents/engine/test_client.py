@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from turnwise.agents.engine import client as client_module
 from turnwise.agents.engine.client import PolicyClient
-from turnwise.agents.engine.request import Sampling
+from turnwise.agents.engine.request import UNSENT, Completion, Request, Sampling, failed_completion
 from turnwise.agents.errors import EngineFailed, PolicyFailed
+from turnwise.agents.tokens.renderer import ImageSpan
 
 ENGINES, CLIENTS = 8, 64
 
@@ -110,3 +111,53 @@ def test_a_late_answer_is_the_policys_if_the_engine_responds(
     else:
         assert type(error) is blamed
         assert state in str(error)
+
+
+class Keeping:
+    """The handle of an engine that keeps the images of ``requests``, and answers each at once."""
+
+    def __init__(self) -> None:
+        self.submit = self.poll = self
+        self.kept = set[str]()
+        self.sent: list[list[str]] = []
+        self.completions: list[tuple[int, Completion]] = []
+
+    def options(self, **_: Any) -> "Keeping":
+        return self
+
+    def remote(self, client: str, *arguments: Any) -> Any:
+        if len(arguments) == 1:
+            return self.respond()
+        for number, request in arguments[0]:
+            self.completions.append((number, self.answer(request)))
+        return None
+
+    def answer(self, request: Request) -> Completion:
+        self.sent.append(sorted(request.contents))
+        self.kept.update(request.contents)
+        has_all = all(span.blob in self.kept for span in request.images)
+        return Completion([1], [0.0], [0], "stop") if has_all else failed_completion(UNSENT)
+
+    async def respond(self) -> tuple[str, int | None, list[Any]]:
+        await asyncio.sleep(0.01)
+        done, self.completions = self.completions, []
+        return "incarnation", 0, done
+
+
+def test_an_image_is_sent_once_and_again_if_the_engine_dropped_it() -> None:
+    engine, contents = Keeping(), {"a": b"1", "b": b"2", "unused": b"3"}
+    first, both = [ImageSpan("a", 0, 1)], [ImageSpan("a", 0, 1), ImageSpan("b", 1, 1)]
+
+    async def scenario() -> None:
+        client = PolicyClient([engine], Sampling(stop=()))
+        for spans in (first, both):
+            await client.generate("s", [1], 1, 60, None, spans, contents)
+        engine.kept.remove("a")
+        answer = await client.generate("s", [1], 1, 60, None, both, contents)
+        assert answer.tokens == [1]
+        with pytest.raises(KeyError):
+            await client.generate("s", [1], 1, 60, None, first, {})
+        await client.close()
+
+    asyncio.run(scenario())
+    assert engine.sent == [["a"], ["b"], [], ["a", "b"]]
