@@ -58,9 +58,10 @@ def load_facts(database: Database, found: Trajectory, reward_set: str | None = N
     Raises:
         NotFound: the run has no reward set of this name.
     """
+    status = queries.driven_run(database, found.run).status
     with database.read() as conn:
         row, uses = queries.group_row_of(conn, found.id), queries.updates_with(conn, found.id)
-        training = queries.training_of(row, uses, queries.find_run(conn, found.run).status)
+        training = queries.training_of(row, uses, status)
         chosen = OWN if reward_set is None else queries.reward_set(conn, found.run, reward_set).no
         rewards = queries.rewards_of(conn, [found.id], chosen).get(found.id)
         task = queries.group_of(conn, found.id).task

@@ -15,11 +15,11 @@ from .lineage import TrajectoryUse
 from .lists import GroupRow
 from .load import load_group_heads
 from .rewards import OF_OWN, own
-from .run_details import update_times
+from .run_details import INTERRUPTED, update_times
 
 WAITING_UPDATES = 8
 FLAT_RANGE = 1e-6
-"""Returns that differ by less are equal: such a group has no advantage."""
+"""Returns that differ by less are equal."""
 _SAME_BATCH = and_(train_batch.c.run_no == batch_item.c.run_no, train_batch.c.version_id == batch_item.c.version_id)
 
 
@@ -59,7 +59,7 @@ class GroupFate:
     fate: str
     """One line: the update, or why no update consumed it."""
     is_flat: bool
-    """Whether at least two members were scored and all their returns are equal: no advantage, nothing to learn."""
+    """Whether the group is for training, at least two members were scored, and all their returns are equal."""
     members: Sequence[MemberFate]
 
 
@@ -72,7 +72,7 @@ def group_fates(conn: Connection, groups: Sequence[GroupRow], run_status: str) -
     for group in groups:
         update, of_group = updates.get(group.id), members[group.id]
         totals = [one.total for one in of_group if one.status in SCORED_STATUSES]
-        is_flat = len(totals) > 1 and max(totals) - min(totals) < FLAT_RANGE
+        is_flat = group.purpose == Purpose.TRAIN.value and len(totals) > 1 and max(totals) - min(totals) < FLAT_RANGE
         fate = group_fate(group, update, run_status, swept=sum(not one.tokens_trained for one in of_group))
         found.append(GroupFate(group, tasks[group.id], update, fate, is_flat, of_group))
     return found
@@ -96,6 +96,9 @@ def group_fate(group: GroupRow, update: int | None, run_status: str, *, swept: i
         return f"{state.value}{reason}"
     if state is GroupState.FAILED:
         return "cut off: the run ended while it was played" if group.reason == RUN_ENDED else f"failed{reason}"
+    if run_status == INTERRUPTED:
+        was_open = state is GroupState.OPEN
+        return "was played when the run was interrupted" if was_open else "waits for a resume of the interrupted run"
     if run_status != "running":
         return f"not needed: it is {state.value}, and the run is {run_status}"
     return {"open": "is played now", "scoring": "is scored now", "ready": "waits for the learner"}.get(
@@ -175,6 +178,8 @@ def training_of(group: GroupRow, uses: Sequence[TrajectoryUse], run_status: str)
             if group.reason == RUN_ENDED
             else f"no: its group failed{reason}"
         )
+    if run_status == INTERRUPTED:
+        return f"not yet: its group is {state.value}, and the run is interrupted"
     if run_status != "running":
         return f"no: its group is {state.value}, and the run is {run_status}"
     return f"not yet: its group is {state.value}"

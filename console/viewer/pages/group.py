@@ -64,6 +64,7 @@ class GroupPage:
     start: int
     """The first shown turn."""
     next_start: int | None
+    previous_start: int | None
     first_divergence: int | None
     """The first turn in which two of the shown members saw or did different things; None if none is."""
     divergence: str
@@ -71,6 +72,10 @@ class GroupPage:
     ended); empty if they do not."""
     tree: Tree | None
     """The tree of the group, if its episodes branch from one another."""
+    members_max: int
+    """Members next to one another, at most."""
+    turns_max: int
+    """Turns on a page, at most."""
     note: str
     """Why the turns or the advantages are missing; empty if they are not."""
 
@@ -84,7 +89,8 @@ def load_group(database: Database, given: Given) -> GroupPage:
     start = given.number("start")
     with database.read() as conn:
         row = queries.find_group(conn, given.path["group"])
-        status = queries.find_run(conn, row.run_id).status
+    status = queries.driven_run(database, row.run_id).status
+    with database.read() as conn:
         fate = queries.group_fates(conn, [row], status)[0]
     shown = _chosen(fate.members, given.text("members"))
     note = ""
@@ -111,9 +117,12 @@ def load_group(database: Database, given: Given) -> GroupPage:
         rows=[_turn(members, credit, sizes, turn) for turn in turns],
         start=start,
         next_start=start + TURNS_SHOWN if start + TURNS_SHOWN < length else None,
+        previous_start=max(start - TURNS_SHOWN, 0) if start else None,
         first_divergence=first,
         divergence="" if first is None else _parting(members, first),
         tree=load_tree(database, fate),
+        members_max=MEMBERS_MAX,
+        turns_max=TURNS_SHOWN,
         note=note,
     )
 

@@ -101,9 +101,10 @@ def load_trajectory_page(database: Database, given: Given) -> TrajectoryPage:
     name, full = given.path["trajectory"], given.text("turn") is not None
     view = given.choice("view", VIEWS) or VIEWS[0]
     found = queries.load_trajectory(database, name)
+    status = queries.driven_run(database, found.run).status
     with database.read() as conn:
         row = queries.group_row_of(conn, name)
-        uses, status = queries.updates_with(conn, name), queries.find_run(conn, found.run).status
+        uses = queries.updates_with(conn, name)
         fate = queries.group_fates(conn, [row], status)[0]
         rewards = queries.rewards_of(conn, [name]).get(name)
         branches = queries.branches_of(conn, name)

@@ -4,7 +4,14 @@ import pytest
 from turnwise.records import GroupState, Status
 from turnwise.store.database import Database
 from turnwise.store.operations.group_states import RUN_ENDED
-from turnwise.store.queries import failure_clusters, failures, group_fates, list_groups
+from turnwise.store.queries import (
+    failure_clusters,
+    failures,
+    group_fates,
+    group_row_of,
+    list_groups,
+    training_of,
+)
 from turnwise.tests.store.making import call, group, play_group, play_scored, start, train, trajectory
 
 
@@ -78,3 +85,17 @@ def test_the_newest_failures_are_read_and_all_are_counted(database: Database, mo
         found = failure_clusters(conn, "r")
     assert (found.total, found.read) == (3, 2)
     assert [(one.message, one.count, one.examples) for one in found.clusters] == [("the page is gone", 2, ["t2", "t1"])]
+
+
+def test_a_group_of_an_interrupted_run_waits_for_its_resume(database: Database) -> None:
+    start(database)
+    play_group(database, "ready")
+    call(database, "open_group", group=group("open"))
+    found = fates(database, "interrupted")
+    assert found == {
+        "ready": "waits for a resume of the interrupted run",
+        "open": "was played when the run was interrupted",
+    }
+    with database.read() as conn:
+        row = group_row_of(conn, "ready-0")
+    assert training_of(row, [], "interrupted") == "not yet: its group is ready, and the run is interrupted"
