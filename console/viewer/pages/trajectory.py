@@ -15,7 +15,7 @@ from ....store.queries.fates import MemberFate
 from ....store.queries.lineage import Branch, TrajectoryUse
 from ....trainer.run.retraining.token_rows import TrajectoryTokens
 from ...episodes import part_totals, tokens_of, turn_facts
-from ..given import BadAddress, Given
+from ..given import Given
 from .episode.branches import Tree, load_tree
 from .episode.pictures import Picture, Thumbnail, pictures, seen_at_end, seen_in, sizes_of, targets_of, thumbnails
 from .episode.quotation import FIELDS
@@ -208,10 +208,7 @@ def _quoted(turns: Sequence[TurnView], given: Given) -> tuple[list[TurnView], bo
 
 
 def _shade(given: Given, strip: TokenStrip | None) -> str:
-    """Return the value that shades the tokens: that of the URL, or the first one that they have."""
+    """Return the value that shades the tokens: that of the URL if a token has it, or the first one that they have."""
     chosen = given.choice("shade", SHADES)
-    if strip is None or chosen in strip.shades:
-        return chosen or next(iter(SHADES))
-    if chosen is not None and strip.shades:
-        raise BadAddress(f"`shade`: no token of this episode has a value of `{chosen}`; {strip.missing}")
-    return strip.shades[0] if strip.shades else next(iter(SHADES))
+    known = list(SHADES) if strip is None else strip.shades
+    return chosen if chosen is not None and chosen in known else next(iter(known), next(iter(SHADES)))
