@@ -34,7 +34,7 @@ from urllib.parse import urlsplit
 
 from turnwise.benchmarks.parts.store_writes import write
 from turnwise.benchmarks.parts.viewed_store import Filler
-from turnwise.console.viewer.application import PAGES
+from turnwise.console.viewer.pages.listing import PAGES
 from turnwise.store import queries
 from turnwise.store.database import Database, open_database
 from turnwise.store.maintenance.search_index import update_index
@@ -61,6 +61,7 @@ def paths(database: Database) -> list[str]:
             "/runs/main/failures",
             "/runs/eval-0/failures",
             "/runs/main/tasks",
+            "/runs/main/now",
             "/runs/main/logs",
         ),
         *(
@@ -70,7 +71,7 @@ def paths(database: Database) -> list[str]:
             "/groups/main:large",
         ),
         *(
-            "/groups/main:large?member=256",
+            "/groups/main:large?members=256",
             f"/trajectories/{whole}",
             f"/trajectories/{whole}?view=tokens",
             f"/trajectories/{whole}/replay",
@@ -87,7 +88,7 @@ def paths(database: Database) -> list[str]:
         *("/search?q=%22answer%20in%22&run=main", "/compare", "/compare?runs=main,small-0"),
         "/compare?runs=" + ",".join(["main", *runs[:7]]),
     ]
-    known = [re.sub(r"{\w+(:path)?}", "[^/]+", page.path) for page in PAGES]
+    known = [re.sub(r"{\w+(:path)?}", "[^/]+", page.path) for page in PAGES if page.template]
     missing = [one for one in known if not any(re.fullmatch(one, path.split("?")[0]) for path in found)]
     assert not missing, f"add an address of {missing} here"
     return found

@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
@@ -25,24 +24,11 @@ from .downloads import download
 from .given import Given
 from .live import events
 from .opening import Tabs
-from .pages.compare import load_comparison
-from .pages.episode.token_strip import load_token_columns
-from .pages.failures import load_failures
-from .pages.group import load_group
-from .pages.groups import load_groups_page
-from .pages.logs import load_logs
-from .pages.replay import load_replay
-from .pages.run import load_now, load_run
-from .pages.runs import load_runs
-from .pages.search import load_search
-from .pages.tasks import load_tasks
-from .pages.trajectories import load_trajectories_page
-from .pages.trajectory import load_trajectory_page
-from .pages.update import load_update_page
+from .pages.listing import PAGES, Page
+from .pages.openapi import openapi
 from .rendering import environment, render
 from .replays import Replays
 from .security import Door, Guard
-from .series import load_series
 from .trouble import cause_of, status_of
 
 HASH = re.compile(r"[0-9a-f]{64}")
@@ -51,32 +37,6 @@ IMAGE_HEADERS = {
     "Cache-Control": "private, max-age=31536000, immutable",
     "Content-Security-Policy": "default-src 'none'; sandbox; frame-ancestors 'none'",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Page:
-    """A page: its path, the template that prints its record, and the function that loads the record."""
-
-    path: str
-    template: str
-    load: Callable[[Database, Given], Any]
-
-
-PAGES = (
-    Page("/runs", "runs.html", load_runs),
-    Page("/compare", "compare.html", load_comparison),
-    Page("/search", "search.html", load_search),
-    Page("/trajectories", "trajectories.html", load_trajectories_page),
-    Page("/trajectories/{trajectory:path}/replay", "replay.html", load_replay),
-    Page("/trajectories/{trajectory:path}", "trajectory.html", load_trajectory_page),
-    Page("/groups/{group:path}", "group.html", load_group),
-    Page("/runs/{run:path}/groups", "groups.html", load_groups_page),
-    Page("/runs/{run:path}/tasks", "tasks.html", load_tasks),
-    Page("/runs/{run:path}/logs", "logs.html", load_logs),
-    Page("/runs/{run:path}/failures", "failures.html", load_failures),
-    Page("/runs/{run:path}/updates/{update}", "update.html", load_update_page),
-    Page("/runs/{run:path}", "run.html", load_run),
-)
 
 
 def application(
@@ -109,6 +69,7 @@ def application(
         def endpoint(request: Request) -> Response:
             given = Given(request.path_params, request.query_params)
             try:
+                given.check(page.query)
                 return respond(request, page.template, 200, page.load(database, given), given)
             except (TurnwiseError, DBAPIError) as error:
                 shown = cause_of(database, error)
@@ -147,14 +108,13 @@ def application(
         Route("/opened", lambda _: tabs.events()),
         Route("/images/{hash}", image),
         Route("/trajectories/{trajectory:path}/download/{format}", downloaded),
-        Route("/runs/{run:path}/now", page_of(Page("", "now.html", load_now))),
         Route("/runs/{run:path}/events", lambda request: events(database, request)),
-        Route("/api/runs/{run:path}/series", page_of(Page("", "", load_series))),
-        Route("/api/trajectories/{trajectory:path}/tokens", page_of(Page("", "", load_token_columns))),
+        Route("/api/openapi.json", lambda _: JSONResponse(openapi())),
         Mount("/static", StaticFiles(directory=STATIC)),
     ]
     for page in PAGES:
-        routes += [Route(prefix + page.path, page_of(page)) for prefix in ("/api", "")]
+        prefixes = ("/api", "") if page.template else ("/api",)
+        routes += [Route(prefix + page.path, page_of(page)) for prefix in prefixes]
     return Starlette(
         routes=routes,
         middleware=[Middleware(Guard, door=door)],

@@ -3,12 +3,25 @@
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from enum import Enum
 
 from ...errors import TurnwiseError, suggestion
 
 COUNT_MAX = 2**31 - 1
 TEXT_MAX = 2_000
-SPAN = re.compile(r"([0-9]{1,9})-([0-9]{1,9})")
+SPAN_PATTERN = re.compile(r"([0-9]{1,9})-([0-9]{1,9})")
+
+
+class Kind(Enum):
+    """The values of a parameter of a query, if they are not some names."""
+
+    TEXT = "text"
+    NUMBER = "number"
+    SPAN = "span"
+
+
+TEXT, NUMBER, SPAN = Kind
+Values = Kind | tuple[str, ...]
 
 
 class BadAddress(TurnwiseError):
@@ -21,6 +34,22 @@ class Given:
 
     path: Mapping[str, str]
     query: Mapping[str, str]
+
+    def check(self, declared: Mapping[str, Values]) -> None:
+        """Raise BadAddress: a parameter of the query is not declared, or its value is not of the declared ones."""
+        for name in self.query:
+            if name not in declared:
+                known = suggestion(name[:80], list(declared))
+                raise BadAddress(f"the page has no parameter `{name[:80]}`{known}")
+            match declared[name]:
+                case Kind.TEXT:
+                    self.text(name)
+                case Kind.NUMBER:
+                    self.number(name)
+                case Kind.SPAN:
+                    self.span(name)
+                case names:
+                    self.choice(name, names)
 
     def text(self, name: str) -> str | None:
         """Return a value of the query; None if it is missing or empty. Raises BadAddress: it is too long."""
@@ -50,6 +79,6 @@ class Given:
         value = self.text(name)
         if value is None:
             return None
-        if not (found := SPAN.fullmatch(value)):
+        if not (found := SPAN_PATTERN.fullmatch(value)):
             raise BadAddress(f"`{name}`: {value[:80]!r} is not a span of whole numbers, such as 3-8")
         return int(found[1]), int(found[2])

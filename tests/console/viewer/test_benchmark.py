@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from turnwise.console.viewer.application import PAGES
+from turnwise.console.viewer.pages.listing import PAGES
 
 BENCHMARK = Path(__file__).parents[3] / "benchmarks" / "viewer.py"
 
