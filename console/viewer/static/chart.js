@@ -38,6 +38,13 @@ function smoothed(values, rate) {
   });
 }
 
+// A call with an argument per value fails from about 100,000 of them.
+function extent(values) {
+  let low = Infinity, high = -Infinity;
+  for (const one of values) { low = Math.min(low, one); high = Math.max(high, one); }
+  return [low, high];
+}
+
 function ticks(low, high, count) {
   const rough = (high - low) / count;
   const power = 10 ** Math.floor(Math.log10(rough));
@@ -126,9 +133,9 @@ class Chart {
     return this.bottom - ((of(value) - of(this.y0)) / (of(this.y1) - of(this.y0))) * (this.bottom - TOP);
   }
 
-  nearest(x) {
+  nearest(x, columns = this.lines.map((line) => line.x)) {
     let best = null;
-    for (const line of this.lines) for (const one of line.x) if (best === null || Math.abs(one - x) < Math.abs(best - x)) best = one;
+    for (const column of columns) for (const one of column) if (best === null || Math.abs(one - x) < Math.abs(best - x)) best = one;
     return best;
   }
 
@@ -149,7 +156,7 @@ class Chart {
     for (const point of this.points ?? []) if (within(point.x)) values.push(point.low ?? point.y, point.high ?? point.y);
     this.log = this.board.log && this.unit !== "rate" && !this.stacked && values.some((one) => one > 0);
     const usable = this.log ? values.filter((one) => one > 0) : values;
-    let [y0, y1] = usable.length ? [Math.min(...usable), Math.max(...usable)] : [0, 1];
+    let [y0, y1] = usable.length ? extent(usable) : [0, 1];
     if (this.unit === "rate") [y0, y1] = [0, this.title === "Success" ? 1 : Math.max(y1 * 1.08, 0.02)];
     else if (this.log) [y0, y1] = [y0 / 1.2, y1 * 1.2];
     else {
@@ -234,7 +241,8 @@ class Chart {
 
   hover(x, isSource) {
     if (!this.cross) return;
-    const at = x === null ? null : this.nearest(Math.min(Math.max(x, this.x0), this.x1));
+    const columns = [...this.lines.map((line) => line.x), (this.points ?? []).map((one) => one.x)];
+    const at = x === null ? null : this.nearest(Math.min(Math.max(x, this.x0), this.x1), columns);
     this.at = at;
     const seen = at !== null && at >= this.x0 && at <= this.x1;
     this.cross.setAttribute("visibility", seen ? "visible" : "hidden");
@@ -272,7 +280,8 @@ export class Board {
     const given = new URLSearchParams(location.search);
     this.smoothing = Math.min(Math.max(Number(given.get("smooth")) || 0, 0), 0.95);
     this.log = given.get("log") === "1";
-    this.zoomed = given.has("from") && given.has("to") ? [Number(given.get("from")), Number(given.get("to"))] : null;
+    const ends = ["from", "to"].map((name) => parseFloat(given.get(name)));
+    this.zoomed = ends.every(Number.isFinite) && ends[0] < ends[1] ? ends : null;
     this.wire();
   }
 

@@ -1,4 +1,4 @@
-// The curves of several runs in common charts, over updates, trained tokens or time.
+// The curves of several runs, a chart per metric, over updates, trained tokens or time.
 import { Board, format } from "./chart.js";
 
 const host = document.getElementById("compare-charts");
@@ -6,8 +6,8 @@ if (host) start();
 
 async function start() {
   const runs = [...host.querySelectorAll("[data-series]")];
-  const answers = await Promise.all(runs.map((one) => fetch(one.dataset.series)));
-  const all = await Promise.all(answers.map((one) => (one.ok ? one.json() : null)));
+  const answers = await Promise.all(runs.map((one) => fetch(one.dataset.series).catch(() => null)));
+  const all = await Promise.all(answers.map((one) => (one?.ok ? one.json() : null)));
   const board = new Board();
   const axis = host.dataset.axis;
   board.name = (x) => (axis === "updates" ? `update ${x}` : axis === "tokens" ? `${format(x)} tokens` : minutes(x));
@@ -16,12 +16,14 @@ async function start() {
   all.forEach((series, color) => {
     const name = runs[color].dataset.run, place = series && placesOf(series, axis);
     for (const chart of series?.charts ?? []) {
-      if (chart.is_stacked || chart.prefix) continue;
-      const found = charts.get(chart.title) ?? { ...chart, lines: [], points: [] };
-      const { metric } = chart.lines[0], of = metric in series.values ? series : series.pace;
-      found.lines.push({ label: name, color, x: of.updates.map(place), y: of.values[metric] });
-      if (chart.has_held_out) found.points.push(...series.evaluations.map((one) => ({ x: place(one.update), y: one.rate.success, low: one.rate.low, high: one.rate.high, label: `${name}, held out`, color })));
-      charts.set(chart.title, found);
+      if (chart.is_stacked) continue;
+      for (const { metric, label } of chart.lines) {
+        const found = charts.get(metric) ?? { ...chart, label, lines: [], points: [] };
+        const of = metric in series.values ? series : series.pace;
+        found.lines.push({ label: name, color, x: of.updates.map(place), y: of.values[metric] });
+        if (chart.has_held_out) found.points.push(...series.evaluations.map((one) => ({ x: place(one.update), y: one.rate.success, low: one.rate.low, high: one.rate.high, label: `${name}, held out`, color })));
+        charts.set(metric, found);
+      }
     }
   });
   for (const chart of charts.values()) board.add(figureOf(chart), chart);
@@ -47,7 +49,10 @@ function figureOf(chart) {
   figure.className = chart.title === "Success" ? "chart large" : "chart";
   const caption = document.createElement("figcaption"), title = document.createElement("b");
   title.textContent = chart.title;
-  caption.append(title);
+  const label = document.createElement("span");
+  label.textContent = chart.label === title.textContent.toLowerCase() ? "" : chart.label;
+  label.className = "quiet";
+  caption.append(title, " ", label);
   const plot = document.createElement("div");
   plot.className = "plot";
   figure.append(caption, plot);

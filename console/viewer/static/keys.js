@@ -48,8 +48,13 @@ document.getElementById("theme").addEventListener("click", flipTheme);
 document.getElementById("help-button").addEventListener("click", actions["?"]);
 for (const button of document.querySelectorAll("[data-copy]")) {
   button.addEventListener("click", async () => {
-    await navigator.clipboard.writeText(button.dataset.copy);
-    button.textContent = "copied";
+    try {
+      await navigator.clipboard.writeText(button.dataset.copy);
+      button.textContent = "copied";
+    } catch { // without permission, or on a page of another machine without TLS
+      getSelection().selectAllChildren(button.previousElementSibling);
+      button.textContent = "selected";
+    }
     setTimeout(() => { button.textContent = "copy"; }, 1200);
   });
 }

@@ -41,7 +41,7 @@ function start() {
     for (const old of document.querySelectorAll(".turn.playing, .gallery .playing")) old.classList.remove("playing");
     const item = document.getElementById(`turn-${number}`);
     if (!item) { // on another page of turns
-      const query = address({ start: Math.floor(number / 20) * 20, play: playing ? 1 : null });
+      const query = address({ start: Math.floor(number / 20) * 20, turn: null, play: playing ? 1 : null });
       location.assign(`${section.dataset.page}?${query}#turn-${number}`);
       return;
     }

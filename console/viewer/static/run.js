@@ -5,8 +5,8 @@ const host = document.getElementById("charts");
 if (host) start();
 
 async function start() {
-  const answer = await fetch(host.dataset.series);
-  if (!answer.ok) return;
+  const answer = await fetch(host.dataset.series).catch(() => null);
+  if (!answer?.ok) return trouble("The curves cannot be loaded; load the page again.");
   const curves = new Curves(new Board((update) => location.assign(`${host.dataset.updates}/${update}`)));
   const series = await answer.json();
   curves.grow(series);
@@ -70,11 +70,11 @@ function follow(curves, { update, version, evaluations, paced }) {
     source.addEventListener("open", () => trouble(""));
     source.addEventListener("error", () => { if (!ended) trouble("The viewer does not answer; this page follows the run again as soon as it does."); });
   };
-  listen();
-  // A browser opens six connections per host: a hidden tab gives its own back.
+  // A browser opens six connections per host: a hidden tab has none.
+  if (!document.hidden) listen();
   document.addEventListener("visibilitychange", () => {
     if (ended) return;
-    source.close();
+    source?.close();
     if (!document.hidden) listen();
   });
 }
@@ -83,8 +83,8 @@ function follow(curves, { update, version, evaluations, paced }) {
 let asked = 0;
 async function refresh() {
   const mine = (asked += 1);
-  const answer = await fetch(host.dataset.fresh);
-  if (!answer.ok) return;
+  const answer = await fetch(host.dataset.fresh).catch(() => null);
+  if (!answer?.ok) return;
   const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
   if (mine !== asked) return;
   for (const part of document.querySelectorAll("[data-now]")) {

@@ -12,6 +12,7 @@ PATHS = (
     *(
         "/runs",
         "/runs/r",
+        "/runs/r?from=x&to=9",
         "/runs/r/groups",
         "/runs/r/failures",
         "/runs/r/tasks",

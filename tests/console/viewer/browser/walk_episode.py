@@ -44,7 +44,10 @@ def playback(page: Page, path: str) -> list[str]:
         wrong.append("the playback did not reach the second turn")
     if not seen(page, "#play[aria-pressed=false]"):
         wrong.append("the playback did not end")
-    return wrong if "at=" in page.url else [*wrong, "the address lacks the position"]
+    if "at=" not in page.url:
+        wrong.append("the address lacks the position")
+    page.goto(f"{path}?turn=0&speed=32&play=1")
+    return wrong if seen(page, "#turn-1.playing") else [*wrong, "a page of one turn did not lead to the next one"]
 
 
 def quotation(page: Page, path: str) -> list[str]:
