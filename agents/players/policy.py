@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from ...records import Limit, Message, Source
 from ..engine.request import CUT
-from ..errors import HorizonReached, ImagesUnsupported, too_long
+from ..errors import HorizonReached, ImagesUnsupported, PolicyFailed, too_long
 from ..rollout.player import PastTurn, PlayerTurn, PolicyContext
 from ..tokens.renderer import Image
 
@@ -52,6 +52,7 @@ class PolicyPlayer:
         Raises:
             HorizonReached: a limit leaves no token for this turn.
             EngineFailed: the engine returned no tokens.
+            PolicyFailed: the model cannot read the observation.
             ImagesUnsupported: the observation contains images, and the model reads text only.
         """
         messages: list[Message] = []
@@ -78,6 +79,7 @@ class PolicyPlayer:
         Raises:
             HorizonReached: a limit leaves no token for the answer.
             EngineFailed: the engine returned no tokens.
+            PolicyFailed: the model cannot read the observation.
             ImagesUnsupported: there are images, and the model reads text only.
         """
         question = self._observe(text, images)
@@ -108,12 +110,16 @@ class PolicyPlayer:
 
         Raises:
             ImagesUnsupported: there are images, and the model reads text only.
+            PolicyFailed: the model cannot read this observation.
         """
         if not self._conversation.reads_images:
             refuse_images(images)
         shown = [Image.of(one) for one in images]
         self._images |= {image.blob: one for image, one in zip(shown, images, strict=True)}
-        return self._conversation.observe(text, shown)
+        try:
+            return self._conversation.observe(text, shown)
+        except ValueError as error:
+            raise PolicyFailed(f"the model cannot read the observation: {error}") from error
 
     def _reached(self, limit: Limit, prompt: int, question: Message) -> str:
         """Return the reason for which a limit leaves no token for the answer to ``question``."""
@@ -169,6 +175,7 @@ class ThinkingPlayer(PolicyPlayer):
         Raises:
             HorizonReached: a limit leaves no token for the thought or for the action.
             EngineFailed: the engine returned no tokens.
+            PolicyFailed: the model cannot read the observation.
             ImagesUnsupported: the observation contains images, and the model reads text only.
         """
         deadline = monotonic() + self._turn_timeout_s

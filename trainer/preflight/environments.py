@@ -238,7 +238,10 @@ async def _look(
     if renderer is None:
         return None
     conversation = Conversation(renderer, thread.instructions)
-    conversation.observe(seen.text, [Image.of(one) for one in seen.images])
+    try:
+        conversation.observe(seen.text, [Image.of(one) for one in seen.images])
+    except ValueError as error:
+        return Refusal("environments", f"{environment.id}: the model cannot read the first observation: {error}")
     if (tokens := len(conversation.prompt())) < max_context:
         if subject.command is Command.EVAL:
             return None

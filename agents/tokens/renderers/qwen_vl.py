@@ -70,7 +70,10 @@ class QwenVlRenderer(TextRenderer):
             ValueError: the image processor refuses its size.
         """
         processor = self._processor
-        patches: int = processor.get_number_of_image_patches(image.height, image.width)
+        try:
+            patches: int = processor.get_number_of_image_patches(image.height, image.width)
+        except ValueError as error:
+            raise ValueError(f"an image of {image.width} x {image.height} pixels is refused: {error}") from error
         return patches // int(processor.merge_size) ** 2
 
     @cached_property

@@ -1,16 +1,20 @@
 """Chats with images: each image is a run of control tokens, and nothing else in a prompt is taken for one."""
 
+import asyncio
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
-from turnwise.agents.errors import UnusableChat
+from turnwise.agents.errors import PolicyFailed, UnusableChat
+from turnwise.agents.players.policy import PolicyPlayer
+from turnwise.agents.rollout.player import PolicyContext
 from turnwise.agents.tiny_model import new_model
 from turnwise.agents.tiny_vision_model import IMAGE, new_vision_model
 from turnwise.agents.tokens.conversation import Conversation
 from turnwise.agents.tokens.renderer import Image, Renderer
 from turnwise.agents.tokens.renderers import load_renderer
-from turnwise.records import Source
+from turnwise.records import Horizon, Source
 from turnwise.tests.agents.pictures import png
 
 WORDS = ["page", "find", "lamp", "click"]
@@ -116,3 +120,10 @@ def test_files_of_two_models_are_refused(folder: Path, tmp_path: Path) -> None:
 
 def test_an_image_of_a_png_has_its_size_and_hash() -> None:
     assert (WIDE.width, WIDE.height, len(WIDE.blob)) == (140, 84, 64)
+
+
+def test_a_picture_that_the_processor_refuses_ends_the_episode_by_its_size(renderer: Renderer) -> None:
+    client: Any = None  # no request is made
+    player = PolicyPlayer(PolicyContext(client, Conversation(renderer), Horizon(1, 1, 1, 64), "s", 1.0))
+    with pytest.raises(PolicyFailed, match=r"cannot read the observation: .* of 1 x 300 pixels is refused: .*200"):
+        asyncio.run(player.act("lamp", [png(1, 300)]))
