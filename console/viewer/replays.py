@@ -47,7 +47,7 @@ class Replays:
             yield _event("ended", {"matches": False, "message": "another replay is running: wait until it has ended"})
             return
         queue: asyncio.Queue[StepVerdict | Report | str] = asyncio.Queue()
-        self._running = asyncio.create_task(_play(self._database, trajectory, queue.put_nowait))
+        own = self._running = asyncio.create_task(_play(self._database, trajectory, queue.put_nowait))
         try:
             while True:
                 try:
@@ -62,7 +62,7 @@ class Replays:
                 yield _event("ended", {"matches": ended[0], "message": ended[1]})
                 return
         finally:
-            self._running.cancel()
+            own.cancel()  # the next replay may be running already
 
 
 async def _play(database: Database, trajectory: str, put: Put) -> None:

@@ -118,6 +118,32 @@ def test_one_replay_runs_at_a_time_and_ends_with_its_page(played: Database, monk
     asyncio.run(scenario())
 
 
+def test_a_page_that_is_left_late_does_not_end_the_next_replay(
+    played: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replays, "KEEPALIVE_INTERVAL_S", 0.01)
+    playing = asyncio.Event()
+
+    async def play(database: Database, trajectory: str, put: replays.Put) -> None:
+        await (asyncio.sleep(0.05) if trajectory == "first" else playing.wait())
+        put(trajectory)
+
+    monkeypatch.setattr(replays, "_play", play)
+
+    async def scenario() -> str:
+        made = Replays(played)
+        first = await started(made, "first")
+        assert made._running is not None
+        await asyncio.wait([made._running])
+        second = await started(made, "second")
+        await first.aclose()  # type: ignore[attr-defined]
+        playing.set()
+        async with asyncio.timeout(5):
+            return [event async for event in second][-1]
+
+    assert "second" in asyncio.run(scenario())
+
+
 def test_a_replay_that_lasts_too_long_is_ended(played: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(replays, "REPLAY_TIMEOUT_S", 0.0)
     began = monotonic()
