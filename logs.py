@@ -168,7 +168,15 @@ def to_terminal(chosen: Level) -> None:
 def files(run_folder: Path) -> list[Path]:
     """Return the log files of a run, the oldest first; those that were rotated precede their successor."""
     found = [*(run_folder / FOLDER).glob("*.jsonl"), *(run_folder / FOLDER).glob("*.jsonl.1")]
-    return sorted(found, key=lambda path: (path.stat().st_mtime, path.name))
+    return sorted(found, key=lambda path: (_changed_at(path), path.name))
+
+
+def _changed_at(path: Path) -> float:
+    """Return the time of the last record; 0 for a file that was rotated away meanwhile."""
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
 
 
 def parse(lines: Iterable[str]) -> Iterator[Mapping[str, Any]]:
@@ -176,7 +184,7 @@ def parse(lines: Iterable[str]) -> Iterator[Mapping[str, Any]]:
     for line in lines:
         try:
             record = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
         if isinstance(record, dict) and isinstance(record.get("time"), str) and isinstance(record.get("message"), str):
             yield record

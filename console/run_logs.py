@@ -2,11 +2,13 @@
 
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import TurnwiseError
 from ..logs import LEVELS, Level, files, parse
+from ..user_files import UnreadableFile, open_regular_file
 
 if TYPE_CHECKING:
     from ..store.database import Database
@@ -76,14 +78,12 @@ class Tail:
         """Return the new records, by time."""
         found: list[Record] = []
         for path in files(self._folder):
-            try:
+            with suppress(OSError, UnreadableFile):  # replaced meanwhile, of another user, or no regular file
                 found += parse(self._lines(path))
-            except FileNotFoundError:
-                continue
         return sorted(found, key=lambda record: str(record["time"]))
 
     def _lines(self, path: Path) -> Iterator[str]:
-        with path.open("rb") as file:
+        with open_regular_file(path) as file:
             status = os.fstat(file.fileno())
             inode, start = status.st_ino, self.positions.get(status.st_ino, 0)
             if status.st_size < start:

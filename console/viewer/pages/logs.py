@@ -1,7 +1,6 @@
 """The log records of a run's files on this machine: the newest ones, or those after a cursor."""
 
 import json
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import get_args
@@ -14,13 +13,12 @@ from ..given import BadAddress, Given
 from .text import Cut
 
 RECORDS_SHOWN = 300
-FILE_BYTES_MAX = 2**20
-"""Bytes of each file that are read: its end."""
+FILE_BYTES_MAX, BYTES_MAX = 2**20, 2**24
+"""Bytes that are read of each file, its end, and of all files."""
 MESSAGE_CHARS = 2_000
 ERROR_CHARS = 8_000
 FILES_MAX = 80
 """Files that a cursor names; the page of a run with more of them does not follow it."""
-CURSOR = re.compile(r"([0-9]{1,19}-[0-9]{1,19}(\.(?=[0-9])|$))*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +68,8 @@ def load_logs(database: Database, given: Given) -> LogsPage:
     positions, problem, read, tail = _positions(given.text("cursor") or ""), "", [], None
     try:
         folder = folder_with_logs(database, run)
-        if files(folder):
-            tail = Tail(folder, positions, FILE_BYTES_MAX)
+        if found := files(folder):
+            tail = Tail(folder, positions, min(FILE_BYTES_MAX, BYTES_MAX // len(found)))
             read = tail.read()
         else:
             problem = (

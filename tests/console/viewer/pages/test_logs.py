@@ -1,6 +1,7 @@
 """The page of a run's logs reads the ends of its files, filtered, and what is new after a cursor."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -82,3 +83,21 @@ def test_a_run_without_files_here_states_it(own: Database) -> None:
     create_run(own, "e", kind="eval")
     assert "evaluations keep no log files" in client_of(own).get("/runs/e/logs").text
     assert client_of(own).get("/runs/none/logs").status_code == 404
+
+
+def test_what_is_no_log_file_is_left_out(own: Database, file: Path) -> None:
+    os.mkfifo(file.with_name("waits.jsonl"))
+    file.with_name("folder.jsonl").mkdir()
+    file.with_name("gone.jsonl").symlink_to("nowhere")
+    with file.open("a") as opened:
+        opened.write("[" * 100_000 + "\n" + line(4, "ended"))
+    assert set(messages(own)) == {"began", "stuck", "plays", "broke", "ended"}
+
+
+def test_all_files_together_are_read_up_to_a_limit(own: Database, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logs, "BYTES_MAX", 5 * (len(line(1, "00")) + 8))
+    for number in range(3):
+        file.with_name(f"worker-{number}.jsonl").write_text("".join(line(at, f"{at:02}") for at in range(10, 20)))
+    assert messages(own).count("19") == 3
+    assert "18" not in messages(own)
+    assert client_of(own).get("/api/runs/r/logs").json()["is_cut"]
