@@ -4,10 +4,12 @@ The random policy and the oracle play the same held-out tasks of environments wi
 continues an episode of the oracle. No model plays and nothing is trained, so there is no curve of a training run.
 """
 
+import os
+import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, gettempdir
 
 from ..store import queries
 from ..store.database import open_database
@@ -18,6 +20,7 @@ from ..trainer.evaluation.tasks import evaluate
 ENVIRONMENTS = ("turnwise/TextSite-v0", "turnwise/GuessNumber-v0", "turnwise/TableLookup-v0", "turnwise/Calculator-v0")
 TASKS = 16
 SAMPLES = 4
+PREFIX = "turnwise-demo-"
 NOTICE = (
     "A demonstration that this machine has just played: the random policy and the oracle on the same tasks, and a "
     "branch. No model was trained, so no run has curves. Ctrl-C ends the viewer and deletes the store."
@@ -27,7 +30,8 @@ NOTICE = (
 @contextmanager
 def demo_store() -> Iterator[str]:
     """Play the episodes, and yield the URL of their store, which is deleted at the end of the block."""
-    with TemporaryDirectory(prefix="turnwise-demo-") as folder:
+    _remove_left()
+    with TemporaryDirectory(prefix=f"{PREFIX}{os.getpid()}-") as folder:
         url = f"sqlite:///{Path(folder).resolve()}/turnwise.db"
         for policy in ("oracle", "random"):
             evaluate(policy, ENVIRONMENTS, tasks=TASKS, samples=SAMPLES, store_url=url, name=f"demo-{policy}")
@@ -41,3 +45,13 @@ def demo_store() -> Iterator[str]:
         finally:
             database.close()
         yield url
+
+
+def _remove_left() -> None:
+    """Remove the stores of demonstrations that were killed."""
+    for path in Path(gettempdir()).glob(f"{PREFIX}*-*"):
+        process = path.name.removeprefix(PREFIX).partition("-")[0]
+        with suppress(OSError):
+            is_own = path.lstat().st_uid == os.getuid()
+            if is_own and process.isdecimal() and not Path("/proc", process).exists():
+                shutil.rmtree(path)

@@ -1,6 +1,7 @@
 """``turnwise view``: the viewer of a store in the browser."""
 
 import os
+import signal
 import sys
 import webbrowser
 from contextlib import ExitStack
@@ -65,6 +66,7 @@ def view(
             '`pip install "turnwise[viewer]"`'
         ) from error
     choose_sandboxes(sandbox)
+    _end_in_order()
     with ExitStack() as opened:
         notice = ""
         if demo:
@@ -95,6 +97,13 @@ def view(
                 _browse(address)
 
         serve(database, host, port, home, report, notice=notice)
+
+
+def _end_in_order() -> None:
+    """Let SIGTERM and a closed terminal remove sandboxes, sockets and temporary folders, as Ctrl-C does."""
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:  # ``nohup`` ignores it
+        signal.signal(signal.SIGHUP, lambda *_: signal.raise_signal(signal.SIGTERM))
 
 
 def _browse(address: str) -> None:

@@ -2,9 +2,7 @@
 
 import asyncio
 import secrets
-import signal
 import socket
-import sys
 from collections.abc import Callable
 from time import sleep
 
@@ -52,16 +50,10 @@ def serve(
             proxy_headers=False,
             timeout_graceful_shutdown=SHUTDOWN_TIMEOUT_S,
         )
-        signal.signal(signal.SIGTERM, _exit)
         with answering(socket_path(database.engine.url), tabs, address, door.token):
             report(with_token(address + home, door.token))
             _Server(config).run(sockets=[listener])
         sleep(SHUTDOWN_TIMEOUT_S)  # after a signal, the thread of ``trainer.shutdown`` ends the process with its code
-
-
-def _exit(number: int, _: object) -> None:
-    """End the process in order: its sandboxes and temporary folders are removed, as after Ctrl-C."""
-    sys.exit(128 + number)
 
 
 class _Ending:

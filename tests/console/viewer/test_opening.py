@@ -146,7 +146,8 @@ def served(store: str, *options: str, ended_by: signal.Signals = signal.SIGINT) 
         assert found
         yield found[1]
         process.send_signal(ended_by)
-        assert process.wait(timeout=20) == 128 + ended_by
+        code = signal.SIGTERM if ended_by is signal.SIGHUP else ended_by
+        assert process.wait(timeout=20) == 128 + code
     finally:
         process.kill()
         process.communicate()
@@ -166,9 +167,10 @@ def test_the_command_moves_the_tab_of_a_running_viewer(turnwise: Turnwise, popul
 
 
 @pytest.mark.slow
-def test_a_viewer_that_is_terminated_ends_in_order(populated: str) -> None:
+@pytest.mark.parametrize("ended_by", [signal.SIGTERM, signal.SIGHUP])
+def test_a_viewer_that_is_terminated_ends_in_order(populated: str, ended_by: signal.Signals) -> None:
     path = socket_path(make_url(populated))
     assert path is not None
-    with served(populated, ended_by=signal.SIGTERM):
+    with served(populated, ended_by=ended_by):
         assert path.exists()
     assert not path.exists()

@@ -9,6 +9,7 @@ import sqlite3
 import subprocess
 import sys
 from pathlib import Path
+from time import sleep
 from typing import Any
 from urllib.request import urlopen
 
@@ -109,6 +110,26 @@ def test_the_demonstration_has_something_to_show_and_is_deleted(tmp_path: Path) 
     finally:
         process.kill()
     assert (process.returncode, list(tmp_path.glob("turnwise-demo-*"))) == (130, [])
+
+
+@pytest.mark.slow
+def test_a_demonstration_that_is_terminated_leaves_nothing_and_the_next_removes_what_a_kill_left(
+    tmp_path: Path,
+) -> None:
+    left, living = tmp_path / "turnwise-demo-0-x", tmp_path / f"turnwise-demo-{os.getpid()}-x"
+    left.mkdir()
+    living.mkdir()
+    command = [sys.executable, "-m", "turnwise", "view", "--demo", "--port", "0"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, "TMPDIR": str(tmp_path)})
+    try:
+        while not (own := list(tmp_path.glob(f"turnwise-demo-{process.pid}-*/turnwise.db"))):
+            sleep(0.02)
+            assert process.poll() is None
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=20)
+    finally:
+        process.kill()
+    assert (process.returncode, own[0].exists(), left.exists(), living.exists()) == (143, False, False, True)
 
 
 @pytest.mark.slow
