@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
+from ...records import Source
 from ...store.content.arrays import pack, unpack
 from ..config.sections import LearnerConfig
 
@@ -108,12 +109,16 @@ def decode_details(data: bytes) -> list[SampleDetail]:
     return [SampleDetail(position, group, path, *values) for position, group, path, values in heads]
 
 
-def importance_weights(details: Sequence[SampleDetail]) -> NDArray[np.float64]:
-    """Return proximal/behavior of the trained tokens that the policy sampled, before its cap, to the
-    precision of the stored differences. The weight of a token from elsewhere is 1.
+def importance_weights(details: Sequence[SampleDetail], sources: Sequence[str]) -> NDArray[np.float64]:
+    """Return proximal/behavior of the trained tokens that the policy sampled, before its cap, to the precision of the
+    stored differences. A token from elsewhere has no log-probability at sampling, and is left out.
+
+    Args:
+        sources: ``Recipe.sources``.
     """
+    sampled = [place for place, name in enumerate(sources) if name == Source.POLICY.value]
     parts = [one.logprob_changes.astype(np.float64) + one.proximal_changes.astype(np.float64) for one in details]
-    kept = [part[one.weights != 0] for part, one in zip(parts, details, strict=True)]
+    kept = [part[(one.weights != 0) & np.isin(one.sources, sampled)] for part, one in zip(parts, details, strict=True)]
     return np.exp(np.concatenate(kept)) if kept else np.zeros(0)
 
 

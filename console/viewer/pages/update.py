@@ -22,7 +22,7 @@ class TrainedMember:
     item: BatchMember
     """Without the values per token."""
     mean_weight: float | None
-    """Mean importance weight of the trained tokens, before its cap; None if the update stored none."""
+    """Mean importance weight of the trained tokens that the policy sampled, before its cap; None without one."""
     max_weight: float | None
 
 
@@ -73,8 +73,9 @@ def load_update_page(database: Database, given: Given) -> UpdatePage:
     # A replay buffer may put a trajectory of another group into a group of the batch.
     replayed = dict.fromkeys(one.group for one in found.members if one.group not in known)
     batch = [*found.groups, *(BatchGroup(name, "", "", fresh=False) for name in replayed)]
+    sources = (found.recipe or {}).get("sources", ())
     groups = [
-        TrainedGroup(group, [_trained(one) for one in found.members if one.group == group.id])
+        TrainedGroup(group, [_trained(one, sources) for one in found.members if one.group == group.id])
         for group in batch[start : start + PAGE_GROUPS]
     ]
     place = numbers.index(number) if number in numbers else 0
@@ -101,9 +102,9 @@ def load_update_page(database: Database, given: Given) -> UpdatePage:
     )
 
 
-def _trained(item: BatchMember) -> TrainedMember:
+def _trained(item: BatchMember, sources: Sequence[str]) -> TrainedMember:
     try:
-        weights = importance_weights(decode_details(item.detail)) if item.detail else None
+        weights = importance_weights(decode_details(item.detail), sources) if item.detail else None
     except ValueError:  # another version of turnwise wrote it
         weights = None
     if weights is None or not weights.size:

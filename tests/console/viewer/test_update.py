@@ -7,7 +7,14 @@ from turnwise.store.database import Database
 from turnwise.store.operations import BatchItem
 from turnwise.tests.console.viewer.conftest import client_of
 from turnwise.tests.store.making import call, group, play_group, play_scored, start, train
-from turnwise.trainer.learner.provenance import SampleDetail, encode_details
+from turnwise.trainer.learner.provenance import SampleDetail, encode_details, importance_weights
+
+
+def test_a_token_that_the_policy_did_not_sample_has_no_importance_weight() -> None:
+    values = [np.array([-0.5, -2.0], np.float16), np.zeros(2, np.float16), np.full(2, np.nan, np.float16)]
+    one = SampleDetail(0, 0, 0, np.ones(2, np.float32), np.ones(2, np.float32), np.array([1, 0], np.uint8), *values)
+    assert importance_weights([one], ["expert", "policy"]) == pytest.approx([np.exp(-0.5)])
+    assert importance_weights([one], ["expert"]).size == 0
 
 
 def detail(logprob: list[float], proximal: list[float], weights: list[float]) -> bytes:
@@ -23,7 +30,7 @@ def test_a_member_has_the_importance_weights_of_its_trained_tokens(own: Database
     call(own, "lease_groups", run="r", owner="learner", count=1, timeout_s=60)
     of = detail([0.5, 0.0, 3.0], [-0.5, 1.0, 3.0], [1, 1, 0])
     items = [BatchItem("g-0", 2, 0, 0.5, detail=of), BatchItem("g-1", 0, 0, 0.0)]
-    batch = {"owner": "learner", "groups": ["g"], "items": items, "metrics": {}}
+    batch = {"owner": "learner", "groups": ["g"], "items": items, "metrics": {}, "recipe": {"sources": ["policy"]}}
     call(own, "acknowledge", run="r", update=1, parent=0, **batch)
     client = client_of(own)
     first, second = client.get("/api/runs/r/updates/1").json()["groups"][0]["members"]
@@ -52,3 +59,4 @@ def test_an_update_names_the_groups_that_are_not_in_its_batch(own: Database) -> 
     failed = ("failed", "too few members", "lost")
     assert found == [[("filtered", "", "before")], [failed, ("filtered", "", "flat")], []]
     assert [page["waiting"] for page in pages] == [0, 1, 0]
+    assert "no group was filtered, expired or failed" in client_of(own).get("/runs/r/updates/3").text
