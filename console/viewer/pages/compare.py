@@ -65,8 +65,6 @@ class ComparisonPage:
     axis: str
     """The values of the horizontal axis of the curves."""
     axes: Sequence[str]
-    known: Sequence[str]
-    """The newest runs, to choose from."""
 
 
 def load_comparison(database: Database, given: Given) -> ComparisonPage:
@@ -76,16 +74,15 @@ def load_comparison(database: Database, given: Given) -> ComparisonPage:
         raise BadAddress(f"`runs` names {len(names)} runs; at most {RUNS_MAX} are compared")
     axis = given.choice("axis", AXES) or AXES[0]
     with database.read() as conn:
-        known = [one.id for one in queries.list_runs(conn, limit=50)]
         rows = [queries.find_run(conn, name) for name in names]
         if len(names) < 2:
-            return ComparisonPage(names, None, [], [], axis, AXES, known)
+            return ComparisonPage(names, None, [], [], axis, AXES)
         summaries = queries.run_summaries(conn, rows)
         results = [queries.task_results(conn, row, summaries[row.id].held_out) for row in rows]
     paired = [paired_tasks(name, results[0], other) for name, other in zip(names[1:], results[1:], strict=True)]
     comparison = compare(database, names)
     played = [summaries[row.id].held_out for row in rows]
-    return ComparisonPage(names, comparison, paired, notes_on(comparison.runs, played), axis, AXES, known)
+    return ComparisonPage(names, comparison, paired, notes_on(comparison.runs, played), axis, AXES)
 
 
 def notes_on(runs: Sequence[ComparedRun], played: Sequence[HeldOut | None]) -> list[str]:

@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
+from ....rates import Rate
 from ....records import GroupState, PolicyVersion
 from ....store import queries
 from ....store.database import Database
 from ....store.queries.lineage import BestCheckpoint
 from ....store.queries.run_details import DrivenRun
-from ....store.queries.run_summaries import HeldOut, RunSummary
+from ....store.queries.run_summaries import TRAIN, HeldOut, RunSummary, TaskResult
 from ....trainer.config.defaults import ConfigKey, config_keys
 from ..charts import CHARTS, Chart
 from ..given import Given
@@ -36,6 +37,7 @@ class Change:
 class Step:
     """One or several successive updates in the bar of steps."""
 
+    first: int
     update: int
     """The last one."""
     success: float | None
@@ -62,6 +64,8 @@ class RunNow:
     run: str
     driven: DrivenRun
     summary: RunSummary
+    rate: Rate | None
+    """Success of a run that does not train, with its interval; None without a counted episode."""
     tiles: Mapping[str, Change]
     tokens: int
     """Trained tokens."""
@@ -105,12 +109,18 @@ def load_now(database: Database, given: Given) -> RunNow:
             run=run,
             driven=driven,
             summary=queries.run_summaries(conn, [driven.run])[run],
+            rate=None if driven.run.kind == TRAIN else _rate(queries.task_results(conn, driven.run, None)),
             tiles={name: _change(metrics, name, evaluations) for name in TILES},
             tokens=queries.trained_tokens(conn, run),
             shares=_shares(driven, groups, cancelled),
             steps=_steps(metrics),
             evaluations=evaluations,
         )
+
+
+def _rate(results: Mapping[str, TaskResult]) -> Rate | None:
+    rate = Rate.of((one.successes, one.counted) for one in results.values())
+    return rate if rate.tasks else None
 
 
 def _change(metrics: Sequence[Mapping[str, Any]], name: str, evaluations: Sequence[HeldOut]) -> Change:
@@ -140,7 +150,7 @@ def _steps(metrics: Sequence[Mapping[str, Any]]) -> list[Step]:
     for start in range(0, len(metrics), width or 1):
         part = metrics[start : start + width]
         known = [one["success"] for one in part if one.get("success") is not None]
-        found.append(Step(part[-1]["update"], sum(known) / len(known) if known else None))
+        found.append(Step(part[0]["update"], part[-1]["update"], sum(known) / len(known) if known else None))
     return found
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from math import isnan
 
 from ....store import queries
 from ....store.database import Database
@@ -58,6 +59,8 @@ class RunsPage:
     name: str | None
     """A part of the names of the runs."""
     sort: str
+    left_out: bool
+    """Whether more than ``SORTED_MAX`` runs match: the older ones are not among the sorted ones."""
     kinds: Sequence[str]
     statuses: Sequence[str]
     environments: Sequence[str]
@@ -77,14 +80,14 @@ def load_runs(database: Database, given: Given) -> RunsPage:
     by_age = sort == "newest"
     found = queries.list_driven_runs(
         database,
-        limit=PAGE_ROWS + 1 if by_age else SORTED_MAX,
+        limit=PAGE_ROWS + 1 if by_age else SORTED_MAX + 1,
         after=given.text("after") if by_age else None,
         status=status,
         kind=kind,
         name=name,
         environment=environment,
     )
-    shown = found[:PAGE_ROWS] if by_age else found
+    shown = found[: PAGE_ROWS if by_age else SORTED_MAX]
     names = [one.run.id for one in shown]
     with database.read() as conn:
         summaries = queries.run_summaries(conn, [one.run for one in shown])
@@ -115,6 +118,7 @@ def load_runs(database: Database, given: Given) -> RunsPage:
         environment=environment,
         name=name,
         sort=sort,
+        left_out=not by_age and len(found) > SORTED_MAX,
         kinds=KINDS,
         statuses=STATUSES,
         environments=environments,
@@ -130,5 +134,5 @@ def _least(value: float | None) -> float | None:
 
 
 def _place(value: float | None) -> tuple[bool, float]:
-    """Return the key of a value: the highest first, None last."""
-    return value is None, -(value or 0.0)
+    """Return the key of a value: the highest first, None and NaN last."""
+    return (True, 0.0) if value is None or isnan(value) else (False, -value)

@@ -31,7 +31,9 @@ def test_the_tasks_that_decide_lead_to_an_episode_of_both_runs(own: Database) ->
     assert [(one["task"], one["first_episode"], one["other_episode"]) for one in paired["tasks"]] == [
         (f"task-{seed}", f"one:eval-{seed}-0", f"two:eval-{seed}-0") for seed in (0, 3, 1)
     ]
-    assert "/trajectories/two%3Aeval-3-0" in client_of(own).get("/compare?runs=one,two").text
+    shown = client_of(own).get("/compare?runs=one,two").text
+    assert "/trajectories/two%3Aeval-3-0" in shown
+    assert shown.count('<span class="quiet">first</span>') == 2
 
 
 @pytest.mark.parametrize(

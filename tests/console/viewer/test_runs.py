@@ -3,11 +3,12 @@
 from typing import Any
 
 import pytest
-from turnwise.console.viewer.pages import runs
+from turnwise.console.viewer.pages import run, runs
+from turnwise.records import GroupState, Purpose
 from turnwise.store.database import Database
 from turnwise.store.run_lock import hold_run
 from turnwise.tests.console.viewer.conftest import client_of
-from turnwise.tests.store.making import call, create_run, play_group, train
+from turnwise.tests.store.making import call, create_run, group, play, play_group, train
 
 SITE, WEB = "turnwise/TextSite-v0", "turnwise/TinyWeb-v0"
 
@@ -78,3 +79,42 @@ def test_sorted_runs_are_paged(three: Database, monkeypatch: pytest.MonkeyPatch)
     client = client_of(three)
     assert "start=2" in client.get("/runs?sort=success").text
     assert "after=site-a" in client.get("/runs").text
+
+
+def test_the_page_says_when_older_runs_are_not_sorted(three: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "Only the newest runs are sorted" not in client_of(three).get("/runs?sort=success").text
+    monkeypatch.setattr(runs, "SORTED_MAX", 2)
+    assert names(three, "sort=success") == ["site-a", "site-b"]
+    assert "Only the newest runs are sorted" in client_of(three).get("/runs?sort=success").text
+
+
+def test_an_evaluation_without_a_counted_episode_is_last(three: Database) -> None:
+    numbers = {"low": 0.4, "high": 0.6, "tasks": 3, "episodes": 3, "groups": "x"}
+    for name, success in (("web-a", 0.5), ("site-a", None), ("site-b", 0.6)):
+        evaluation = {"kind": "evaluation first", "metrics": numbers | {"success": success}}
+        call(three, "add_metrics", run=name, update=1, **evaluation)
+    assert names(three, "sort=held_out") == ["site-b", "web-a", "site-a"]
+
+
+def test_a_step_of_several_updates_names_both_ends(three: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    call(three, "finish_run", run="site-a", status="finished")
+    assert 'title="update 1: 100 %"' in client_of(three).get("/runs/site-a").text
+    monkeypatch.setattr(run, "STEPS_MAX", 1)
+    play_group(three, "more", run="site-b")
+    train(three, ["more"], 2, 1, "site-b", metrics={"success": 1.0})
+    page = client_of(three).get("/runs/site-b").text
+    assert 'title="mean of the updates 1 to 2: 50 %"' in page
+
+
+def test_an_evaluation_has_the_interval_of_its_success(own: Database) -> None:
+    create_run(own, "e", kind="eval")
+    call(own, "add_version", run="e", update=0, parent=None)
+    for seed, success in enumerate((True, True, False)):
+        call(own, "open_group", group=group(f"e:{seed}", "e", 1, Purpose.EVAL, seed))
+        play(own, f"e:{seed}-0", f"e:{seed}", run="e", success=success)
+        call(own, "close_group", group=f"e:{seed}", state=GroupState.FILTERED, reason="evaluation")
+    rate = client_of(own).get("/api/runs/e").json()["now"]["rate"]
+    assert (rate["tasks"], rate["success"]) == (3, pytest.approx(2 / 3))
+    assert 0 < rate["low"] < rate["success"] < rate["high"] < 1
+    assert "3 tasks, 3 episodes" in client_of(own).get("/runs/e").text
+    assert "Training episodes" not in client_of(own).get("/runs/e/failures").text

@@ -73,6 +73,11 @@ def test_training_is_shown_in_windows_of_updates(trained: TestClient) -> None:
 def test_abandoned_episodes_are_not_counted(trained: TestClient, own: Database) -> None:
     call(own, "rewind", run="r", version=5)
     assert [one[1] for one in lines(trained, "purpose=train")] == [[0.5]]
+    episodes = trained.get("/trajectories?run=r&versions=10-10").text
+    assert "Only versions 10-10" in episodes
+    assert 'href="/trajectories?run=r">all versions' in episodes
+    assert episodes.count("abandoned by a resume") == 5
+    assert "abandoned by a resume" not in trained.get("/trajectories?run=r&versions=0-5").text
 
 
 @pytest.mark.parametrize("query", ["from=none", "to=-1", "sort=name", "purpose=test"])
