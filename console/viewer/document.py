@@ -6,12 +6,14 @@ Both hold the same record. Like every export, they are made of scrubbed texts.
 
 import json
 from base64 import b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
+
+from markupsafe import Markup
 
 from ...agents.rollout.progress import TARGETS
 from ...records import Step, Task
@@ -24,7 +26,7 @@ from ...store.exchange.scrubbing import scrub_value
 from ...store.queries.lineage import TrajectoryUse
 from ..episodes import EpisodeFacts, TurnFacts, load_facts, part_totals
 from ..terminal.output import jsonable
-from .rendering import environment, render
+from .rendering import environment
 
 STATIC = Path(__file__).parent / "static"
 IMAGE_BYTES_MAX = 2**27
@@ -129,28 +131,38 @@ def _turn(step: Step, facts: TurnFacts, rewards: Sequence[float] | None) -> Docu
     return DocumentTurn(step, facts, shaped, step.images or ([step.screenshot] if step.screenshot else []))
 
 
-def html_page(document: EpisodeDocument, images: Mapping[str, bytes]) -> str:
-    """Return the document as one page, with ``images`` by hash within it."""
+def html_page(document: EpisodeDocument, images: Mapping[str, bytes]) -> Iterator[str]:
+    """Yield the parts of the document as one page, with ``images`` by hash within it."""
     style = "".join((STATIC / name).read_text(encoding="utf-8") for name in ("base.css", "document.css"))
     digest = b64encode(sha256(style.encode()).digest()).decode()
     policy = f"default-src 'none'; img-src data:; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
-    context = {"page": document, "pictures": _pictures(images)}
-    head = (
+    yield (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n<style>{style}</style>\n'
     )
-    return head + render(environment(), "document.html", context)
+    template = environment().get_template("document.html")
+    yield from template.generate({"page": document, "pictures": _Pictures(images)})
 
 
-def _pictures(images: Mapping[str, bytes]) -> dict[str, str]:
-    """Return the pictures as ``data:`` addresses, by hash, up to ``IMAGE_BYTES_MAX``; other content is left out."""
-    found, size = {}, 0
-    for name, content in images.items():
+class _Pictures:
+    """The pictures of a page, each embedded where it appears first."""
+
+    def __init__(self, images: Mapping[str, bytes]) -> None:
+        self._images, self._size = images, 0
+        self._places: dict[str, str] = {}
+
+    def place(self, name: str, here: str) -> str:
+        """Return where a picture is embedded: ``here`` if it did not appear before."""
+        return self._places.setdefault(name, here)
+
+    def address(self, name: str) -> Markup | None:
+        """Return a picture as a ``data:`` address; None beyond ``IMAGE_BYTES_MAX``, and of other content."""
+        content = self._images.get(name, b"")
         kind = image_type(content)
-        size += len(content)
-        if kind is not None and size <= IMAGE_BYTES_MAX:
-            found[name] = f"data:{kind};base64,{b64encode(content).decode()}"
-    return found
+        if kind is None or self._size + len(content) > IMAGE_BYTES_MAX:
+            return None
+        self._size += len(content)
+        return Markup(f"data:{kind};base64,{b64encode(content).decode()}")  # noqa: S704 - needs no escaping
 
 
 class EpisodeFiles:
@@ -170,8 +182,9 @@ class EpisodeFiles:
         stored = queries.load_trajectory(self._database, episode.trajectory.id)
         document = episode_document(episode, load_facts(self._database, stored))
         path = self._path if self._single else self._path / f"{episode.uid}.html"
-        text = json.dumps(jsonable(document)) if self._as_json else html_page(document, episode.images)
-        path.write_bytes(text.encode(errors="replace"))
+        parts = [json.dumps(jsonable(document))] if self._as_json else html_page(document, episode.images)
+        with path.open("wb") as file:
+            file.writelines(part.encode(errors="replace") for part in parts)
 
     def close(self) -> None:
         """Do nothing: every file is whole."""

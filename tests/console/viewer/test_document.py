@@ -3,6 +3,7 @@
 import json
 import re
 from base64 import b64encode
+from dataclasses import replace
 from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
@@ -10,10 +11,12 @@ from zipfile import ZipFile
 
 import pytest
 from starlette.testclient import TestClient
+from turnwise.console.episodes import load_facts
 from turnwise.console.viewer import document
 from turnwise.store.content.blobs import digest
 from turnwise.store.database import Database
 from turnwise.store.exchange.atif.models import Document
+from turnwise.store.exchange.episodes import read_episodes
 from turnwise.tests.console.conftest import Turnwise
 from turnwise.tests.console.viewer.conftest import client_of
 from turnwise.tests.console.viewer.test_security import ACTING, HOSTILE, PLAIN, Structure, write
@@ -33,7 +36,7 @@ def page_of(client: TestClient, trajectory: str) -> str:
 def test_a_page_holds_the_whole_episode(client: TestClient) -> None:
     page = page_of(client, "a-0")
     assert page.startswith("<!doctype html>")
-    assert page.count("<li id=") == 2
+    assert page.count('<li id="turn-') == 2
     assert "click 1" in page
     assert f'<img src="data:image/png;base64,{b64encode(SCREEN).decode()}"' in page
     assert "a long page " * 400 in page
@@ -68,6 +71,17 @@ def test_pictures_above_the_limit_are_named(client: TestClient, monkeypatch: pyt
     page = page_of(client, "a-0")
     assert page.count(b64encode(SCREEN).decode()) == page.count("<img") > 0
     assert "is not in this file]" in page
+
+
+def test_a_picture_of_many_turns_is_embedded_once(own: Database) -> None:
+    write(own, PLAIN)
+    (episode,) = read_episodes(own, [f"{PLAIN}:filtered"])
+    whole = document.episode_document(episode, load_facts(own, episode.trajectory))
+    turn = replace(whole.turns[0], images=[digest(SCREEN)])
+    turns = [replace(turn, step=replace(turn.step, index=index)) for index in range(50)]
+    page = "".join(document.html_page(replace(whole, turns=turns), {digest(SCREEN): SCREEN}))
+    assert page.count("<img") == 1
+    assert page.count('<a href="#turn-0">picture of turn 0</a> again]') == 49
 
 
 def test_no_secret_is_in_a_download(own: Database) -> None:
