@@ -25,6 +25,8 @@ from .episode.turns import TurnView, turn_view, with_quotation
 from .text import Cut
 
 TURNS_SHOWN = 20
+TIMELINE_TURNS = 1_000
+"""Turns that the timeline of a long episode has: those around the shown ones."""
 FIELD_CHARS = 4_000
 VIEWS = ("text", "tokens")
 
@@ -79,6 +81,10 @@ class TrajectoryPage:
     final_pictures: Sequence[Picture]
     thumbnails: Sequence[Thumbnail]
     timeline: Timeline
+    timeline_start: int
+    """The first turn of the timeline."""
+    timeline_turns: int
+    """At most ``TIMELINE_TURNS``."""
     views: Sequence[str]
     view: str
     shade: str
@@ -113,6 +119,8 @@ def load_trajectory_page(database: Database, given: Given) -> TrajectoryPage:
     total, limit = len(found.steps), None if full else FIELD_CHARS
     end = start + (1 if full else TURNS_SHOWN)
     versions = versions_by_turn(found)
+    first = min(start, max(total - 1, 0)) // TIMELINE_TURNS * TIMELINE_TURNS
+    timed = found.steps[first : first + TIMELINE_TURNS]
     turns = _turns(database, found, found.steps[start:end], tokens, texts, rewards, limit) if view == "text" else []
     turns, is_quoted = _quoted(turns, given)
     is_last = end >= total and view == "text"
@@ -157,7 +165,9 @@ def load_trajectory_page(database: Database, given: Given) -> TrajectoryPage:
         final=None if last is None else Cut.of(last, limit),
         final_pictures=pictures(final, sizes_of(database, final), ()),
         thumbnails=thumbnails(found),
-        timeline=timeline(found.steps, versions),
+        timeline=timeline(timed, {turn: of for turn, of in versions.items() if first <= turn < first + len(timed)}),
+        timeline_start=first,
+        timeline_turns=len(timed),
         views=VIEWS,
         view=view,
         shade=_shade(given, strip),

@@ -3,6 +3,9 @@
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+import pytest
+from starlette.testclient import TestClient
+from turnwise.console.viewer.pages import trajectory
 from turnwise.console.viewer.pages.episode.timeline import Boundary, Segment, timeline
 from turnwise.tests.store.making import records
 
@@ -27,3 +30,13 @@ def test_a_turn_is_sampled_then_applied_and_the_rest_is_waiting() -> None:
     ]
     assert (found.length_s, found.totals_s) == (5.0, {"sampling": 3.0, "environment": 1.5, "waiting": 0.5})
     assert found.boundaries == [Boundary(2, 3.5, [3, 4])]
+
+
+def test_a_long_episode_has_the_time_of_the_turns_around_the_shown_ones(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trajectory, "TIMELINE_TURNS", 1)
+    page = client.get("/api/trajectories/a-0?turn=1").json()
+    assert (page["timeline_start"], {one["turn"] for one in page["timeline"]["segments"]}) == (1, {1})
+    assert "turns 1 to 1 of 2: the others are left out" in client.get("/trajectories/a-0?turn=1").text
+    assert client.get("/api/trajectories/a-0?start=9").json()["timeline_start"] == 1
