@@ -85,12 +85,13 @@ def _response(text: str, schema: JsonSchemaValue, kind: str = "application/json"
 
 
 def _schema_of(values: Values) -> dict[str, Any]:
+    """Return the schema of a parameter; an empty value, as a form sends it, is the same as none."""
     if values is NUMBER:
         return {"type": "integer", "minimum": 0, "maximum": COUNT_MAX}
     if values is SPAN:
-        return {"type": "string", "pattern": f"^{SPAN_PATTERN.pattern}$"}
+        return {"type": "string", "pattern": f"^({SPAN_PATTERN.pattern})?$"}
     if isinstance(values, tuple):
-        return {"type": "string", "enum": list(values)}
+        return {"type": "string", "enum": [*values, ""]}
     return {"type": "string", "maxLength": TEXT_MAX}
 
 
