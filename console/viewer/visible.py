@@ -1,6 +1,7 @@
 """Texts as they are printed: characters that act on a screen are replaced by visible ones.
 
-Such are a control character, a mark that reorders text, and half of a surrogate pair.
+Such are a control character, a mark that reorders text, half of a surrogate pair, and a character without a shape, such
+as a tag: a model reads text in tags that no person sees.
 """
 
 import re
@@ -10,7 +11,8 @@ from typing import Any
 from markupsafe import Markup
 
 _ACTING = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]"
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
+    "\ud800-\udfff\U0001d173-\U0001d17a\U000e0000-\U000e01ef]"
 )
 MISSING = "–"
 

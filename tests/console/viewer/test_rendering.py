@@ -37,6 +37,9 @@ def test_the_scripts_build_no_markup_from_texts() -> None:
 def test_acting_characters_are_printed_as_signs() -> None:
     assert visible("a\x00\x1b[2J\r\nb\tc") == "a␀␛[2J\nb\tc"
     assert visible("\u202egnp\ud83d") == "⟨right-to-left override⟩gnp⟨u+d83d⟩"
+    assert visible("a\U000e0068\U000e0069\u180e") == (
+        "a⟨tag latin small letter h⟩⟨tag latin small letter i⟩⟨mongolian vowel separator⟩"
+    )
     assert visible(None) == "–"
     assert visible(Markup("<b>")) == "<b>"
 
