@@ -80,8 +80,9 @@ def application(
     def downloaded(request: Request) -> Response:
         try:
             return download(database, request.path_params["trajectory"], request.path_params["format"])
-        except TurnwiseError as error:
-            return respond(request, "error.html", status_of(error), {"error": str(error)}, Given({}, {}))
+        except (TurnwiseError, DBAPIError) as error:
+            shown = cause_of(database, error)
+            return respond(request, "error.html", status_of(shown), {"error": str(shown)}, Given({}, {}))
 
     def image(request: Request) -> Response:
         name = request.path_params["hash"]

@@ -178,5 +178,6 @@ def test_an_upgrade_underneath_is_reported(
         reader.join(timeout=20)
     assert "event: trouble" in bodies[0]
     assert "revision 9999" in bodies[0]
-    page = client.get("/trajectories")
-    assert (page.status_code, "revision 9999" in page.text) == (503, True)
+    for path in ("/trajectories", "/trajectories/x/download/html"):
+        page = client.get(path)
+        assert (page.status_code, "revision 9999" in page.text) == (503, True)
