@@ -12,6 +12,7 @@ from time import monotonic
 from typing import Any, ClassVar
 
 from ...records import Limit, Message, Source
+from ..engine.config import MAX_IMAGES
 from ..engine.request import CUT
 from ..errors import HorizonReached, ImagesUnsupported, PolicyFailed, too_long
 from ..rollout.player import PastTurn, PlayerTurn, PolicyContext
@@ -83,7 +84,10 @@ class PolicyPlayer:
             ImagesUnsupported: there are images, and the model reads text only.
         """
         question = self._observe(text, images)
-        prompt = self._conversation.prompt()
+        prompt, shown = self._conversation.prompt(), self._conversation.images()
+        if len(shown) > MAX_IMAGES:
+            reason = f"the conversation has {len(shown)} images, and an engine takes {MAX_IMAGES}"
+            raise HorizonReached(reason, Limit.CONTEXT, messages)
         limits = {
             Limit.TOKENS_PER_TURN: max_tokens,
             Limit.TOKENS_PER_EPISODE: self._horizon.max_tokens_per_episode - self._sampled_tokens - reserve,
@@ -98,7 +102,7 @@ class PolicyPlayer:
             limits[limit],
             timeout_s,
             self._sampling,
-            self._conversation.images(),
+            shown,
             self._images,
         )
         self._sampled_tokens += len(completion.tokens)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from turnwise.agents.errors import PolicyFailed, UnusableChat
+from turnwise.agents.errors import HorizonReached, PolicyFailed, UnusableChat
 from turnwise.agents.players.policy import PolicyPlayer
 from turnwise.agents.rollout.player import PolicyContext
 from turnwise.agents.tiny_model import new_model
@@ -14,7 +14,7 @@ from turnwise.agents.tiny_vision_model import IMAGE, new_vision_model
 from turnwise.agents.tokens.conversation import Conversation
 from turnwise.agents.tokens.renderer import Image, Renderer
 from turnwise.agents.tokens.renderers import load_renderer
-from turnwise.records import Horizon, Source
+from turnwise.records import Horizon, Limit, Source
 from turnwise.tests.agents.pictures import png
 
 WORDS = ["page", "find", "lamp", "click"]
@@ -122,8 +122,18 @@ def test_an_image_of_a_png_has_its_size_and_hash() -> None:
     assert (WIDE.width, WIDE.height, len(WIDE.blob)) == (140, 84, 64)
 
 
-def test_a_picture_that_the_processor_refuses_ends_the_episode_by_its_size(renderer: Renderer) -> None:
+def player(renderer: Renderer) -> PolicyPlayer:
     client: Any = None  # no request is made
-    player = PolicyPlayer(PolicyContext(client, Conversation(renderer), Horizon(1, 1, 1, 64), "s", 1.0))
+    return PolicyPlayer(PolicyContext(client, Conversation(renderer), Horizon(1, 1, 1, 4096), "s", 1.0))
+
+
+def test_more_images_than_an_engine_takes_truncate_the_episode(renderer: Renderer) -> None:
+    """A failure of the engine would count in no success rate: an agent that dawdles would gain by it."""
+    with pytest.raises(HorizonReached, match="has 33 images, and an engine takes 32") as caught:
+        asyncio.run(player(renderer).act("lamp", [png(56, 56)] * 33))
+    assert caught.value.limit is Limit.CONTEXT
+
+
+def test_a_picture_that_the_processor_refuses_ends_the_episode_by_its_size(renderer: Renderer) -> None:
     with pytest.raises(PolicyFailed, match=r"cannot read the observation: .* of 1 x 300 pixels is refused: .*200"):
-        asyncio.run(player.act("lamp", [png(1, 300)]))
+        asyncio.run(player(renderer).act("lamp", [png(1, 300)]))
