@@ -25,7 +25,7 @@ SORTS: Mapping[str, Callable[["RunLine"], float | None]] = {
     "seconds_per_success": lambda run: _least(run.summary.seconds_per_success),
 }
 """By name, the value of which the highest is first; a run without one is last."""
-KINDS = ("train", "eval")
+KINDS = ("train", "eval", "import")
 STATUSES = ("running", INTERRUPTED, "finished", "failed", "stopped")
 
 

@@ -116,5 +116,17 @@ def test_an_evaluation_has_the_interval_of_its_success(own: Database) -> None:
     rate = client_of(own).get("/api/runs/e").json()["now"]["rate"]
     assert (rate["tasks"], rate["success"]) == (3, pytest.approx(2 / 3))
     assert 0 < rate["low"] < rate["success"] < rate["high"] < 1
-    assert "3 tasks, 3 episodes" in client_of(own).get("/runs/e").text
+    page = client_of(own).get("/runs/e").text
+    assert "tasks 3, episodes 3" in page
+    assert "mean per episode" in page
+    assert "The settings of its command." in page
+    assert "differ from the defaults" not in page
     assert "Training episodes" not in client_of(own).get("/runs/e/failures").text
+
+
+def test_an_import_is_told_from_a_training_run(own: Database) -> None:
+    create_run(own, "demonstrations", kind="import")
+    create_run(own, "trained")
+    assert names(own, "kind=import") == ["demonstrations"]
+    assert '<span class="tag">import</span>' in client_of(own).get("/runs").text
+    assert "newest batch" not in client_of(own).get("/runs/demonstrations").text

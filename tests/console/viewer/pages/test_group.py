@@ -76,3 +76,9 @@ def test_equal_returns_of_an_evaluation_are_not_flagged(own: Database) -> None:
     call(own, "close_group", group="held-out", state=GroupState.FILTERED, reason="evaluation")
     page = client_of(own).get("/api/groups/held-out").json()["fate"]
     assert ([one["total"] for one in page["members"]], page["is_flat"]) == ([2.0, 2.0], False)
+
+
+def test_the_list_of_groups_offers_only_filters_that_act(client: TestClient) -> None:
+    page = client.get("/runs/r/groups?purpose=eval").text
+    purposes = page[page.index("Purpose") : page.index("State")]
+    assert purposes.count("<a ") == 2
