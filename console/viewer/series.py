@@ -101,7 +101,8 @@ def new_series(database: Database, run: str, cursor: Cursor) -> Series | None:
             for name, value in one.items()
             if name.endswith("_busy_fraction") and "update_seconds" in one
         }
-    charts = charts_of({*_numbers(metrics), *_numbers(pace)})
+    known, paced_known = _numbers(metrics), _numbers(pace)
+    charts = charts_of(known | paced_known)
     names = {line.metric for chart in charts for line in chart.lines}
     last = metrics[-1] if metrics else {"update": cursor.update, "version": cursor.version}
     paced = pace[-1]["update"] if pace else cursor.paced
@@ -111,22 +112,21 @@ def new_series(database: Database, run: str, cursor: Cursor) -> Series | None:
         cursor=Cursor(last["update"], last["version"], len(evaluations), paced),
         charts=charts,
         updates=[one["update"] for one in metrics],
-        values=_columns(metrics, names),
+        values=_columns(metrics, names & known),
         seconds=[(at - driven.run.created_at).total_seconds() for at in times.values()],
-        pace=Columns([one["update"] for one in pace], _columns(pace, names)),
+        pace=Columns([one["update"] for one in pace], _columns(pace, names & paced_known)),
         evaluations=evaluations[cursor.evaluations :],
     )
 
 
 def _numbers(rows: Sequence[Mapping[str, Any]]) -> set[str]:
-    return {
-        name
-        for one in rows
-        for name, value in one.items()
-        if isinstance(value, int | float) and not isinstance(value, bool)
-    }
+    found: set[str] = set()
+    for one in rows:
+        new = one.keys() - found
+        found.update(name for name in new if isinstance(one[name], int | float) and not isinstance(one[name], bool))
+    return found
 
 
 def _columns(rows: Sequence[Mapping[str, Any]], names: set[str]) -> dict[str, list[float | None]]:
-    """Return the columns of the metrics in ``names`` that a row has a value of."""
-    return {name: [one.get(name) for one in rows] for name in sorted(names & _numbers(rows))}
+    """Return the columns of the metrics in ``names``."""
+    return {name: [one.get(name) for one in rows] for name in sorted(names)}
