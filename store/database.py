@@ -27,7 +27,7 @@ from . import migrate
 from .content.blob_root import read_blob_root
 from .content.blobs import BlobStore
 from .database_errors import Place, to_store_error
-from .errors import StoreError, WrongRevision
+from .errors import StoreError, StoreUnusable, WrongRevision
 from .operations.transaction import Transaction
 from .schema.types import dump_json, load_json
 
@@ -168,11 +168,11 @@ def check_revision(database: Database) -> None:
 
     Raises:
         WrongRevision: another program upgraded the store.
-        StoreError: the database does not answer, or its tables are gone.
+        StoreUnusable: the database does not answer, or its tables are gone.
     """
     revision = _revision(database)
     if revision is None:
-        raise StoreError(f"{_place(database)} no longer holds a turnwise store")
+        raise StoreUnusable(f"{_place(database)} no longer holds a turnwise store")
     _refuse_other(database, revision)
 
 

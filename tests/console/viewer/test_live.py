@@ -181,3 +181,26 @@ def test_an_upgrade_underneath_is_reported(
     for path in ("/trajectories", "/trajectories/x/download/html"):
         page = client.get(path)
         assert (page.status_code, "revision 9999" in page.text) == (503, True)
+
+
+@pytest.mark.parametrize(
+    ("lose", "message"),
+    [
+        (Path.unlink, "is gone"),
+        (lambda file: file.write_bytes(b""), "no longer holds a turnwise store"),
+    ],
+)
+def test_a_store_that_is_lost_underneath_is_reported(
+    own: Database, lose: Callable[[Path], object], message: str
+) -> None:
+    start(own)
+    play_group(own, "g")
+    client = client_of(own)
+    assert client.get("/runs").status_code == 200
+    own.engine.dispose()
+    lose(Path(own.url.removeprefix("sqlite:///")))
+    answer = client.get("/api/runs/r")
+    assert (answer.status_code, message in answer.json()["error"]) == (503, True), answer.text
+    for path in ("/runs", "/trajectories/g-0", "/trajectories/g-0/download/json", f"/images/{'0' * 64}"):
+        assert client.get(path).status_code == 503
+    assert "event: trouble" in client.get("/runs/r/events").text

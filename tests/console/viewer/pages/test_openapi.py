@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 from starlette.testclient import TestClient
+from turnwise.console.viewer.pages import runs
 from turnwise.tests.console.viewer.test_pages import PAGES
 
 RECORDS = (
@@ -54,7 +55,7 @@ def test_the_schema_describes_every_page_and_field(schema: Any) -> None:
     assert parameters["run"]["schema"] == {"type": "string"}
     assert parameters["update"]["schema"] == parameters["start"]["schema"]
     kinds = {one["name"]: one["schema"] for one in schema["paths"]["/api/runs"]["get"]["parameters"]}
-    assert kinds["kind"] == {"type": "string", "enum": ["train", "eval", ""]}
+    assert kinds["kind"] == {"type": "string", "enum": [*runs.KINDS, ""]}
 
 
 @pytest.mark.parametrize(
