@@ -95,7 +95,8 @@ def load_tasks(database: Database, given: Given) -> TasksPage:
         histories = queries.task_histories(conn, run, purpose)
         updates = {one.id: one.update for one in queries.versions(conn, run).values() if not one.abandoned}
         windows, places = windows_of(histories, updates, names if purpose is Purpose.EVAL else {})
-        pair = [_place(given.text(name), windows, default) for name, default in (("from", 0), ("to", len(windows) - 1))]
+        defaults = {"from": first_trained(windows), "to": len(windows) - 1}
+        pair = [_place(given.text(name), windows, default) for name, default in defaults.items()]
         whole: list[Row] = [(one, merged(one, places, len(windows))) for one in histories]
         rows = sorted((row for row in whole if family in (None, family_of(row[0]))), key=_order(sort, *pair))
         shown = rows[start : start + PAGE_ROWS]
@@ -122,6 +123,11 @@ def load_tasks(database: Database, given: Given) -> TasksPage:
         start=start,
         next_start=end if end < len(rows) else None,
     )
+
+
+def first_trained(windows: Sequence[Window]) -> int:
+    """Return the place of the first window after a warmup, unless it is the last: untrained, no task can get worse."""
+    return next((place for place, one in enumerate(windows[:-1]) if one.update >= 0), 0)
 
 
 def windows_of(

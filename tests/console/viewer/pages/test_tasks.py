@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
+from turnwise.console.viewer.pages.tasks import Window, first_trained
 from turnwise.records import GroupState, Purpose
 from turnwise.store.database import Database
 from turnwise.tests.console.viewer.conftest import client_of
@@ -49,6 +50,12 @@ def test_the_task_that_got_worse_is_first(trained: TestClient) -> None:
     assert [one["label"] for one in page["windows"]] == ["untrained", "5", "10"]
     assert (page["worse"], page["better"], page["compared"]) == (1, 1, 3)
     assert [one["cells"][2]["success"] for one in page["families"]] == [2 / 3]
+
+
+def test_the_untrained_policy_is_not_what_is_compared_with() -> None:
+    untrained, warmup, after = (Window(str(update), update, None) for update in (-1, 0, 35))
+    assert first_trained([untrained, warmup, after]) == 1
+    assert first_trained([untrained, after]) == first_trained([after]) == 0
 
 
 def test_a_task_leads_to_its_episodes_then_and_now(trained: TestClient) -> None:
