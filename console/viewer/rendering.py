@@ -85,6 +85,7 @@ def environment() -> Environment:
     made = Environment(
         loader=PackageLoader("turnwise.console.viewer"),
         autoescape=True,
+        auto_reload=False,  # an upgrade of the package would mix new templates with old code
         undefined=StrictUndefined,
         finalize=visible,
         trim_blocks=True,

@@ -1,7 +1,7 @@
 """Take the pictures of the viewer's pages, in both themes, next to this file: of a store that you name.
 
-Requires Docker, and the image of `turnwise sandbox build web` for its Chromium. The runs are the newest ones of the
-store that have what a page is about: a training run on text and one with screenshots.
+Requires Docker, and the image of `turnwise sandbox build web` for its Chromium. The runs are the oldest ones of the
+store that have what a page is about: a training run on text and one with `rollout.screenshots = "all"`.
 
 python docs/images/viewer/pictures.py [--store URL]
 """
@@ -77,11 +77,11 @@ class Store:
 
     def pages(self) -> dict[str, str]:
         """Return the path of each picture, by its name."""
-        runs = [one["run"]["id"] for one in self.read("/runs?kind=train")["runs"]]
+        runs = [one["id"] for one in reversed(self.read("/runs?kind=train")["runs"])]
         text = pictured = None
         for run in runs:
             for episode in self.episodes(run):
-                has_pictures = any(turn["screenshot"] or turn["images"] for turn in episode["turns"])
+                has_pictures = any(turn["pictures"] for turn in episode["turns"])
                 if has_pictures and pictured is None and episode["total"] > 2:
                     pictured = episode
                 if not has_pictures and text is None and episode["total"] > 3:
@@ -101,7 +101,7 @@ class Store:
             "episode": f"/trajectories/{seen}",
             "tokens": f"/trajectories/{shown}?view=tokens&shade=advantage",
             "replay": f"/trajectories/{shown}/replay",
-            "compare": f"/compare?runs={','.join(quote(one, safe='') for one in runs[-2:])}",
+            "compare": f"/compare?runs={','.join(quote(one, safe='') for one in runs[:2])}",
             "search": "/search?q=login",
             "logs": f"/runs/{run}/logs",
         }
