@@ -2,12 +2,17 @@
 
 from urllib.parse import urlsplit
 
+from sqlalchemy import Connection
+
 from ...errors import TurnwiseError
 from ...store import queries
 from ...store.database import Database
 from ...store.errors import NotFound
 from .opening import is_page
 from .rendering import url
+
+KINDS = (("runs", queries.find_run), ("groups", queries.find_group), ("trajectories", queries.group_of))
+"""The first part of the path of a page, and the query that finds its subject by id."""
 
 
 class BadLink(TurnwiseError):
@@ -23,15 +28,23 @@ def page_of(database: Database, link: str) -> str:
             raise BadLink(f"`--open {link[:200]}` is not the URL of a page: copy one from the browser, or give an id")
         return path
     with database.read() as conn:
+        if (found := page_of_id(conn, link)) is not None:
+            return found
         try:
             queries.find_run(conn, link)
-            return url("runs", link)
         except NotFound as error:
-            missing = str(error)
-        for kind, find in (("groups", queries.find_group), ("trajectories", queries.group_of)):
-            try:
-                find(conn, link)
-                return url(kind, link)
-            except NotFound:
-                continue
-    raise BadLink(f"`--open {link[:200]}`: the store has no run, group or trajectory of this id ({missing})")
+            raise BadLink(
+                f"`--open {link[:200]}`: the store has no run, group or trajectory of this id ({error})"
+            ) from error
+    return url("runs", link)
+
+
+def page_of_id(conn: Connection, name: str) -> str | None:
+    """Return the path of the page of a run, a group or a trajectory; None if none has this id."""
+    for kind, find in KINDS:
+        try:
+            find(conn, name)
+        except NotFound:
+            continue
+        return url(kind, name)
+    return None

@@ -12,6 +12,8 @@ from ..given import BadAddress, Given
 
 RUNS_MAX = 8
 TASKS_SHOWN = 15
+LIKE_LENGTHS = 1.25
+"""Runs whose numbers of updates differ by a larger factor did not train equally long."""
 """Tasks that became better, and tasks that became worse."""
 AXES = ("updates", "tokens", "time")
 
@@ -100,6 +102,11 @@ def notes_on(runs: Sequence[ComparedRun], played: Sequence[HeldOut | None]) -> l
         ]
         if differing:
             found.append(f"{run.run} was evaluated with {', '.join(differing)} as {first.run}")
+        if max(run.updates, first.updates) > LIKE_LENGTHS * min(run.updates, first.updates):
+            found.append(
+                f"{run.run} made {run.updates} updates and {first.run} {first.updates}: the evaluations are not of "
+                "policies that trained equally long"
+            )
     return found
 
 

@@ -8,6 +8,7 @@ from ....store.database import Database
 from ....store.maintenance.search_index import SearchHit, clean, hit_of, unindexed
 from ....store.queries.search import RANKED_MAX, BadSearch, parse, search
 from ..given import Given
+from ..links import page_of_id
 
 HITS_SHOWN = 50
 
@@ -25,6 +26,8 @@ class SearchPage:
     """The first term of the search, which the browser highlights on the page of a hit."""
     problem: str
     """Why the text is no search; empty if it is one."""
+    named: str | None = None
+    """The path of the run, group or trajectory that has the text as its id."""
     newest: int | None = None
     """The number of matches that were ranked, the newest ones; None if those are all."""
 
@@ -35,13 +38,14 @@ def load_search(database: Database, given: Given) -> SearchPage:
     with database.read() as conn:
         if run is not None:
             queries.find_run(conn, run)
-        left = unindexed(conn)
+        left, named = unindexed(conn), page_of_id(conn, text.strip()) if text.strip() else None
         if left is None or not text.strip():
-            return SearchPage(text, run, [], left, "", "")
+            return SearchPage(text, run, [], left, "", "", named)
         try:
             parsed = parse(text)
         except BadSearch as error:
-            return SearchPage(text, run, [], left, "", str(error))
+            return SearchPage(text, run, [], left, "", "" if named else str(error), named)
         found = search(conn, parsed, run=run, limit=HITS_SHOWN)
         hits = [hit_of(conn, database.blobs, entry, parsed.terms) for entry in found.entries]
-    return SearchPage(text, run, hits, left, parsed.terms[0], "", RANKED_MAX if found.ranked == RANKED_MAX else None)
+    newest = RANKED_MAX if found.ranked == RANKED_MAX else None
+    return SearchPage(text, run, hits, left, parsed.terms[0], "", named, newest)
