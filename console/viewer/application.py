@@ -100,11 +100,7 @@ def application(
 
     def missing(request: Request, error: Exception) -> Response:
         status = error.status_code if isinstance(error, HTTPException) else 500
-        text = (
-            "there is no such page"
-            if status == 404
-            else "the viewer failed: its terminal has the traceback"
-        )
+        text = "there is no such page" if status == 404 else "the viewer failed: its terminal has the traceback"
         return respond(request, "error.html", status, {"error": text}, Given({}, {}))
 
     routes: list[Any] = [

@@ -102,7 +102,8 @@ def notes_on(runs: Sequence[ComparedRun], played: Sequence[HeldOut | None]) -> l
         ]
         if differing:
             found.append(f"{run.run} was evaluated with {', '.join(differing)} as {first.run}")
-        if max(run.updates, first.updates) > LIKE_LENGTHS * min(run.updates, first.updates):
+        trained = run.kind == first.kind == "train"
+        if trained and max(run.updates, first.updates) > LIKE_LENGTHS * min(run.updates, first.updates):
             found.append(
                 f"{run.run} made {run.updates} updates and {first.run} {first.updates}: the evaluations are not of "
                 "policies that trained equally long"

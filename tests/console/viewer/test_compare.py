@@ -3,10 +3,12 @@
 from typing import Any
 
 import pytest
+from turnwise.console.viewer.pages.compare import notes_on
 from turnwise.records import GroupState, Purpose
 from turnwise.store.database import Database
 from turnwise.tests.console.viewer.conftest import client_of
 from turnwise.tests.store.making import call, create_run, group, play
+from turnwise.trainer.run.comparison import ComparedRun
 
 
 def evaluated(database: Database, run: str, successes: list[bool], **settings: Any) -> None:
@@ -58,3 +60,14 @@ def test_the_axis_of_the_curves_is_in_the_url(own: Database) -> None:
     client = client_of(own)
     assert 'data-axis="tokens"' in client.get("/compare?runs=one,two&axis=tokens").text
     assert client.get("/compare?runs=one,two&axis=token").status_code == 400
+
+
+def test_runs_of_unequal_length_are_named() -> None:
+    def lasting(run: str, updates: int, kind: str = "train") -> ComparedRun:
+        none: Any = {"split": "", "evaluation": "", "rate": None, "difference": None, "batch_success": None}
+        none |= {"environments": [], "by_environment": {}, "reward": None, "tokens": 0, "wall_s": 0.0}
+        return ComparedRun(run=run, kind=kind, status="finished", updates=updates, **none)
+
+    runs = [lasting("long", 54), lasting("short", 26), lasting("like", 50), lasting("played", 0, "eval")]
+    notes = notes_on(runs, [None] * 4)
+    assert notes == ["short made 26 updates and long 54: the evaluations are not of policies that trained equally long"]

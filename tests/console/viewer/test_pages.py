@@ -211,3 +211,10 @@ def test_an_image_is_nothing_else(client: TestClient, viewed: Database) -> None:
     assert {one.status_code for one in kinds.values()} == {200, 404}
     for one in kinds.values():
         assert one.status_code == 404 or one.headers["content-type"] == "image/png"
+
+
+def test_a_search_for_an_id_leads_to_its_page(client: TestClient) -> None:
+    for name, path in (("r", "/runs/r"), ("a", "/groups/a"), ("b-0", "/trajectories/b-0")):
+        assert client.get("/api/search", params={"q": f" {name} "}).json()["named"] == path
+        assert f'Open <a href="{path}">{name}</a>' in client.get("/search", params={"q": name}).text
+    assert client.get("/api/search?q=nothing-like-it").json()["named"] is None
