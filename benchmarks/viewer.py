@@ -71,7 +71,7 @@ def paths(database: Database) -> list[str]:
             "/groups/main:large",
         ),
         *(
-            "/groups/main:large?members=256",
+            "/groups/main:large?members=0,20",
             f"/trajectories/{whole}",
             f"/trajectories/{whole}?view=tokens",
             f"/trajectories/{whole}/replay",

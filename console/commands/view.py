@@ -100,7 +100,11 @@ def view(
 
 
 def _end_in_order() -> None:
-    """Let SIGTERM and a closed terminal remove sandboxes, sockets and temporary folders, as Ctrl-C does."""
+    """Let SIGTERM and a closed terminal remove sandboxes, sockets and temporary folders, as Ctrl-C does.
+
+    The server ends at SIGINT also if a shell that started it in the background ignores the signal: so does the command.
+    """
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:  # ``nohup`` ignores it
         signal.signal(signal.SIGHUP, lambda *_: signal.raise_signal(signal.SIGTERM))

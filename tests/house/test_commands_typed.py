@@ -42,7 +42,8 @@ NOT_TYPED = {
     "turnwise train examples/eight_gpus.toml": GPU,
     "turnwise train qwen.toml": GPU,
     "turnwise view": SERVES,
-    "turnwise view --run quickstart": SERVES,
+    "turnwise view --demo": SERVES,
+    "turnwise view --open RUN": SERVES,
     "turnwise model merge runs/NAME/checkpoints/VERSION models/merged": "NAME and VERSION are the reader's",
     "turnwise runs score quickstart --rewards judged --reward llm_judge --option url=http://127.0.0.1:8000/v1 "
     "--option model=judge --option 'rubric=Was it done?'": "it needs the reader's judge",

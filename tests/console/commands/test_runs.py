@@ -55,6 +55,8 @@ def test_runs_list_has_the_numbers_of_the_store(
         "by_environment": {},
         "reward": 0.5,
         "groups": "r:eval-update-1-",
+        "samples": 1,
+        "temperature": None,
     }
     monkeypatch.delattr(queries, "task_results")  # the numbers of a training run are in its metrics
     page = turnwise("runs", "show", "r", "--store", url).out

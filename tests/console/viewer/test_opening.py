@@ -139,7 +139,9 @@ def test_a_page_of_another_site_listens_to_nothing(client: TestClient) -> None:
 def served(store: str, *options: str, ended_by: signal.Signals = signal.SIGINT) -> Iterator[str]:
     """Run the command on a free port; yield its address, without a path, and end it by a signal."""
     command = [sys.executable, "-m", "turnwise", "view", "--store", store, "--port", "0", *options]
+    former = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # ``nohup`` ignores it
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=dict(os.environ))
+    signal.signal(signal.SIGHUP, former)
     try:
         assert process.stdout is not None
         found = re.match(r"the viewer is at (http://[^/]+)/", process.stdout.readline())

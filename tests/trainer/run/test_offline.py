@@ -108,6 +108,7 @@ def test_a_run_trains_on_each_stored_group_once_and_leaves_the_other_run_as_it_i
     assert {name: [row for row in rows if row in after[name]] for name, rows in before.items()} == before
     assert {name for name, rows in after.items() if rows != before[name]} == {
         "run",
+        "metric",
         "policy_version",
         "train_batch",
         "batch_group",
