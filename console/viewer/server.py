@@ -1,6 +1,7 @@
 """The server of the viewer: its socket, its token, and the address to open."""
 
 import asyncio
+import gc
 import secrets
 import socket
 from collections.abc import Callable
@@ -17,6 +18,9 @@ from .security import ANY_HOST, LOOPBACK, Door, is_address
 
 SHUTDOWN_TIMEOUT_S = 1
 """Seconds after Ctrl-C until the connections of live pages are closed."""
+GC_THRESHOLD = (50_000, 20, 100)
+"""A full collection stops every page for a sixth of a second once the modules of tokenizers are loaded, and pages leave
+few cycles."""
 
 
 class CannotListen(TurnwiseError):
@@ -50,6 +54,8 @@ def serve(
             proxy_headers=False,
             timeout_graceful_shutdown=SHUTDOWN_TIMEOUT_S,
         )
+        gc.freeze()
+        gc.set_threshold(*GC_THRESHOLD)
         with answering(socket_path(database.engine.url), tabs, address, door.token):
             report(with_token(address + home, door.token))
             _Server(config).run(sockets=[listener])
