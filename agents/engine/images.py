@@ -129,5 +129,7 @@ def decoded(content: bytes) -> Any:
             if image.mode.startswith("I"):
                 raise RefusedImage("an image has 16 bits per channel, which would be cut: make it one of 8 bits")
             return image.convert("RGB")
+    except RefusedImage:
+        raise
     except (UnidentifiedImageError, OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
         raise RefusedImage(f"an image cannot be decoded: {error}") from error

@@ -251,10 +251,10 @@ class Filler:
         chance = self.chance
         kind = FAILURES[status]
         number, address, waited = chance.randrange(10**6), chance.randrange(16**8), chance.random()
-        told = f"{kind} {number} of 0x{address:08x} did not answer in {waited:.3f} s"
+        message = f"{kind} {number} of 0x{address:08x} did not answer in {waited:.3f} s"
         if chance.random() < 0.2:
-            told = f"{kind} has no element named {words(chance, 3)!r}"
-        return "Traceback (most recent call last):\n" + "  File ...\n" * 20 + f"RuntimeError: {told}"
+            message = f"{kind} has no element named {words(chance, 3)!r}"
+        return "Traceback (most recent call last):\n" + "  File ...\n" * 20 + f"RuntimeError: {message}"
 
     def _close(self, tx: Transaction, groups: Sequence[Played]) -> None:
         """Close groups and store the rewards of those that are scored, a statement per state instead of per group."""

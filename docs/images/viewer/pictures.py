@@ -56,7 +56,7 @@ def viewer(store: list[str]) -> Iterator[str]:
 
 
 class Store:
-    """What the viewer tells about the store."""
+    """The pages of a store, from the records of the API."""
 
     def __init__(self, address: str) -> None:
         self.address = address
