@@ -73,12 +73,15 @@ async def click(context: Context, action: dict[str, Any]) -> None:
     if "id" not in action:
         x, y = viewport_point(context, action["x"], action["y"])
         await context.tab.session.click(x, y, button, count)
-    elif found := await click_point(context, action["id"]):
+        return
+    found = await click_point(context, action["id"])
+    if isinstance(found, str):
+        timeout = COVERED_TIMEOUT_MS if found == "covered" else READY_TIMEOUT_MS
+        settings = {"button": button, "click_count": count, "timeout": timeout}
+        await on_element(context, action["id"], lambda one: one.click(**settings))
+    else:
         x, y, context.downloading = found
         await context.tab.session.click(x, y, button, count)
-    else:
-        settings = {"button": button, "click_count": count}
-        await on_element(context, action["id"], lambda one: one.click(timeout=COVERED_TIMEOUT_MS, **settings))
 
 
 async def hover(context: Context, action: dict[str, Any]) -> None:

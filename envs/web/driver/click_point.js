@@ -1,4 +1,4 @@
-// The point where a click hits the element, and whether it is a download link; null needs Playwright.
+// The point where a click hits the element, and whether it is a download link; null for an element that it would not hit.
 function() {
   const one = this.nodeType === 1 ? this : this.parentElement;
   if (!one || !one.isConnected || !one.checkVisibility({visibilityProperty: true})) return null;

@@ -86,17 +86,21 @@ async def resolve(context: Context, number: int) -> str:
     return str(found["object"]["objectId"])
 
 
-async def click_point(context: Context, number: int) -> tuple[float, float, bool] | None:
-    """Return the point where a click hits the element, and whether it is a download link; None needs Playwright.
+async def click_point(context: Context, number: int) -> tuple[float, float, bool] | str:
+    """Return the point where a click hits the element, and whether it is a download link.
+
+    Otherwise return ``"covered"`` if a click would hit another element or none, or ``"unknown"``, because a page may
+    replace the functions that are called.
 
     Raises:
         Refused: the page has no such element.
     """
-    found = await _value(context, number, CLICK_POINT)
-    # A page may replace the functions that return its elements' rectangles.
-    if not found or not all(isinstance(side, int | float) for side in found[:2]):
-        return None
-    return tuple(found)
+    found = await _value(context, number, CLICK_POINT, failed="unknown")
+    if found is None:
+        return "covered"
+    if found == "unknown" or not all(isinstance(side, int | float) for side in found[:2]):
+        return "unknown"
+    return found[0], found[1], found[2]
 
 
 async def ready_for_text(context: Context, number: int) -> bool:
@@ -120,13 +124,17 @@ async def refuse_misfit(context: Context, number: int, value: str | list[str]) -
         raise Refused(f"element {number}: it holds {expected}; it is unchanged")
 
 
-async def _value(context: Context, number: int, function: str, *arguments: Any) -> Any:
-    """Return the value of a function called on an element; None if it raised or the page is gone. Raises Refused."""
+async def _value(context: Context, number: int, function: str, *arguments: Any, failed: Any = None) -> Any:
+    """Return the value of a function called on an element; ``failed`` if it raised or the page is gone.
+
+    Raises:
+        Refused: the page has no such element.
+    """
     handle = await resolve(context, number)
     try:
         return await context.tab.session.call(handle, function, *arguments)
     except PlaywrightError:
-        return None
+        return failed
 
 
 async def handle_of(context: Context, number: int) -> Any:
