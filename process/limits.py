@@ -25,6 +25,10 @@ def limits() -> Limits:
     return tuple(map(resource.getrlimit, _NUMBERS))
 
 
+START: Limits = limits()
+"""The limits when this module was imported, before any code of an environment ran."""
+
+
 def raise_again(before: Limits) -> str:
     """Undo what lowered a limit since ``before``; return the limits that stay low, as text.
 
@@ -55,17 +59,16 @@ def raise_again(before: Limits) -> str:
 
 
 def lowered_limits() -> str:
-    """Return the limits that code of an environment has lowered, as a clause of a message; empty for none."""
-    if not lowered:
+    """Return the limits that code of an environment has lowered, or lowers now, as a clause of a message; or ""."""
+    now = {name for name, new, old in zip(LOWERED, limits(), START, strict=True) if _is_lower(new[0], old[0])}
+    if not (found := now | set(lowered)):
         return ""
-    names = ", ".join(f"`{name}`" for name in sorted(lowered))
+    names = ", ".join(f"`{name}`" for name in sorted(found))
     return f"code of an environment lowered limits of this process ({names}); `turnwise envs check` finds it"
 
 
 def file_limit() -> str:
-    """Return the reason why files of this process cannot grow, other than a full disk, as a clause; empty for none."""
-    if reason := lowered_limits():
-        return reason
+    """Return the limit on the size of files of this process, as a clause of a message; empty for none."""
     size = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
     if size == resource.RLIM_INFINITY:
         return ""

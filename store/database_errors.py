@@ -55,12 +55,7 @@ def is_full(error: DBAPIError) -> bool:
 
 
 def is_transient(error: DBAPIError) -> bool:
-    """Return whether a retry of the transaction may succeed: the error is a lock, a deadlock or a lost connection.
-
-    So is a file that cannot grow where code of an environment lowered a limit: it is raised again after its call.
-    """
-    if is_full(error) and lowered_limits():
-        return True
+    """Return whether a retry of the transaction may succeed: the error is a lock, a deadlock or a lost connection."""
     origin = error.orig
     state = getattr(origin, "sqlstate", None)
     if error.connection_invalidated or state in _POSTGRES_TRANSIENT or (state or "").startswith("08"):
@@ -75,6 +70,9 @@ def to_store_error(error: DBAPIError | UnicodeEncodeError, url: str) -> Exceptio
     """Return the StoreError that explains ``error`` to the user, or ``error`` itself if it is a bug."""
     if isinstance(error, UnicodeEncodeError):
         return StoreError(f"the name {error.object!a} is not UTF-8, so no row of the store has it; correct the name")
+    if any(phrase in str(error.orig) for phrase in _SQLITE_CLOSED) and (lowered := lowered_limits()):
+        # Transient: it is raised again after the call of the environment.
+        return StoreUnavailable(f"the store {url} cannot be used: {error.orig}. Committed writes are safe: {lowered}")
     if is_full(error):
         if limited := file_limit():
             return StoreFull(f"the store {url} cannot grow: {error.orig}. Committed writes are safe: {limited}")
@@ -104,8 +102,7 @@ def to_store_error(error: DBAPIError | UnicodeEncodeError, url: str) -> Exceptio
     is_read_only = getattr(error.orig, "sqlstate", None) in _POSTGRES_READ_ONLY
     if is_read_only or any(phrase in str(error.orig) for phrase in _SQLITE_CLOSED):
         return StoreUnusable(
-            f"the store {url} cannot be used: {error.orig}; "
-            f"{lowered_limits() or 'check its path, its owner and its permissions'}"
+            f"the store {url} cannot be used: {error.orig}; check its path, its owner and its permissions"
         )
     return error
 

@@ -5,7 +5,9 @@ import json
 import os
 import resource
 import sqlite3
+import threading
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -18,8 +20,14 @@ from turnwise.envs.runner.once import call_once
 from turnwise.errors import REFUSED
 from turnwise.process import limits, output
 from turnwise.process.output import EXIT_LOST, LOST
-from turnwise.store.database_errors import is_transient, to_store_error
+from turnwise.store import operations
+from turnwise.store.content.blobs import PNG, NewBlob
+from turnwise.store.database import open_database
+from turnwise.store.database_errors import to_store_error
+from turnwise.store.errors import StoreUnavailable
+from turnwise.store.writing.commit_queue import CommitQueue
 from turnwise.tests.process.breaks import BREAKS, WAYS
+from turnwise.tests.store.making import start
 
 from .conftest import Turnwise
 
@@ -80,15 +88,51 @@ def failed_write() -> DBAPIError:
     return DBAPIError("INSERT", None, error)
 
 
-def test_a_limit_on_the_size_of_files_is_no_full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_limit_of_the_user_on_the_size_of_files_is_no_full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "lowered", Counter())
-    assert not is_transient(failed_write())
     assert "free some space" in str(to_store_error(failed_write(), "sqlite:///x"))
     monkeypatch.setattr(resource, "getrlimit", lambda number: (1000, 1000))
+    monkeypatch.setattr(limits, "START", limits.limits())
     assert "1000 bytes (`RLIMIT_FSIZE`): raise the limit" in str(to_store_error(failed_write(), "sqlite:///x"))
-    limits.lowered["RLIMIT_FSIZE"] += 1
-    assert is_transient(failed_write())
-    assert "code of an environment lowered" in str(to_store_error(failed_write(), "sqlite:///x"))
+
+
+@pytest.mark.parametrize("when", ["now", "before"])
+@pytest.mark.parametrize("text", ["disk I/O error", "unable to open database file"])
+def test_a_limit_that_an_environment_lowered_is_transient(
+    monkeypatch: pytest.MonkeyPatch, when: str, text: str
+) -> None:
+    monkeypatch.setattr(limits, "lowered", Counter({"RLIMIT_FSIZE": int(when == "before")}))
+    if when == "now":
+        monkeypatch.setattr(resource, "getrlimit", lambda number: (8, 1000))
+    found = to_store_error(DBAPIError("INSERT", None, sqlite3.OperationalError(text)), "sqlite:///x")
+    assert isinstance(found, StoreUnavailable)
+    assert "code of an environment lowered limits of this process (`RLIMIT_" in str(found)
+
+
+def test_the_store_waits_for_a_limit_that_is_raised_again(tmp_path: Path) -> None:
+    database = open_database(f"sqlite:///{tmp_path}/t.db", create=True)
+    start(database)
+    ended = threading.Event()
+
+    def lower_and_raise() -> None:
+        while not ended.is_set():
+            with calls.environment_code():
+                _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+                resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
+                ended.wait(0.05)
+            ended.wait(0.05)
+
+    thread = threading.Thread(target=lower_and_raise)
+    thread.start()
+    try:
+        with closing(CommitQueue(database)) as writer:
+            for version in range(1, 6):
+                writer.commit(operations.add_version.bind(run="r", update=version, parent=version - 1))
+                database.blobs.stage(NewBlob.of(os.urandom(100_000), PNG))
+    finally:
+        ended.set()
+        thread.join()
+    assert limits.lowered["RLIMIT_FSIZE"]
 
 
 def test_a_file_that_was_closed_names_its_cause(capsys: pytest.CaptureFixture[str]) -> None:
