@@ -23,7 +23,6 @@ class NoViewer(TurnwiseError):
 
 
 def view(
-    run: Annotated[str | None, typer.Option("--run", help="Open the page of this run.")] = None,
     link: Annotated[
         str | None,
         typer.Option(
@@ -54,7 +53,7 @@ def view(
 
     A page follows a run that is under way. Every page has its data as JSON under /api.
     """
-    refuse_together({"--run": run is not None, "--open": link is not None}, {"--demo": demo, "--open": bool(link)})
+    refuse_together({"--demo": demo, "--open": bool(link)})
     try:
         from ..viewer.links import page_of
         from ..viewer.opening import open_in_viewer, socket_path
@@ -75,12 +74,7 @@ def view(
             console(stderr=True).print("playing the episodes of the demonstration ...")
             store, notice = opened.enter_context(demo_store()), NOTICE
         database = opened.enter_context(open_store(store, read_only=True))
-        from ...store import queries
-
-        if run is not None:
-            with database.read() as conn:
-                queries.find_run(conn, run)
-        home = url("runs") if run is None else url("runs", run)
+        home = url("runs")
         if link is not None:
             home = page_of(database, link)
             if moved := open_in_viewer(socket_path(database.engine.url), home):

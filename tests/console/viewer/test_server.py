@@ -23,7 +23,7 @@ from turnwise.tests.store.making import play_group, start, train
 
 @pytest.mark.slow
 def test_the_command_serves_the_run_until_ctrl_c(populated: str) -> None:
-    command = [sys.executable, "-m", "turnwise", "view", "--store", populated, "--port", "0", "--run", "r"]
+    command = [sys.executable, "-m", "turnwise", "view", "--store", populated, "--port", "0", "--open", "r"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
@@ -61,7 +61,7 @@ def test_a_missing_store_or_run_is_one_line(turnwise: Turnwise, populated: str, 
     missing = turnwise("view", "--store", f"sqlite:///{tmp_path}/none.db")
     assert (missing.code, missing.err.count("\n")) == (2, 1)
     assert "there is no store at" in missing.err
-    unknown = turnwise("view", "--store", populated, "--run", "quickstart")
+    unknown = turnwise("view", "--store", populated, "--open", "quickstart")
     assert (unknown.code, "no run quickstart in the store" in unknown.err) == (2, True)
 
 
