@@ -50,6 +50,11 @@ class TrainSample:
     path: int = 0
     """Index of the sample among those of its trajectory (``learner.samples``)."""
 
+    @property
+    def episode(self) -> tuple[str, str]:
+        """Return the name of the sample's episode, unique in a batch."""
+        return self.group, self.sample.trajectory
+
 
 def action_tokens(message: Message) -> NDArray[np.bool_]:
     """Return where a token was sampled by the policy, or belongs to a turn from elsewhere. Shape (tokens,)."""

@@ -6,7 +6,8 @@ In a causal model the logits at position ``p`` predict token ``p + 1``. A micro-
 *before* each trained token. The first token of a sample has no position before it and is never trained on.
 """
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heapreplace
 from itertools import accumulate, pairwise
@@ -22,29 +23,36 @@ from ..algorithms.groups import TrainSample
 from ..algorithms.losses.base import Totals
 
 
-def split_minibatches(sizes: Sequence[int], count: int, stream: Random) -> list[list[int]]:
-    """Return the indices of all samples in at most ``count`` minibatches; none is empty.
+def split_minibatches(
+    sizes: Sequence[int], episodes: Sequence[Hashable], count: int, stream: Random
+) -> list[list[int]]:
+    """Return the indices of all samples in at most ``count`` minibatches; none is empty, and none splits an episode.
 
     * One minibatch keeps the order of the samples and draws nothing.
     * Several are cut from a shuffled order. Their numbers of trained tokens differ from the mean by at most the size of
-      one sample, unless a minibatch would be empty otherwise.
+      one episode, unless a minibatch would be empty otherwise.
 
     Args:
         sizes: trained tokens per sample.
+        episodes: the episode of each sample.
         stream: the random stream of the shuffles.
     """
-    order = list(range(len(sizes)))
+    members: dict[Hashable, list[int]] = {}
+    for index, episode in enumerate(episodes):
+        members.setdefault(episode, []).append(index)
+    order = list(members)
     count = min(count, len(order))
     if count <= 1:
-        return [order] if order else []
+        return [list(range(len(sizes)))] if order else []
     stream.shuffle(order)
-    ends = [0, *accumulate(sizes[index] for index in order)]
+    ends = [0, *accumulate(sum(sizes[index] for index in members[episode]) for episode in order)]
     cuts = [0]
     for number in range(1, count):
         target = ends[-1] * number / count
         candidates = range(cuts[-1] + 1, len(order) - (count - number) + 1)
         cuts.append(min(candidates, key=lambda cut: abs(ends[cut] - target)))
-    return [order[start:end] for start, end in pairwise([*cuts, len(order)])]
+    parts = (order[start:end] for start, end in pairwise([*cuts, len(order)]))
+    return [[index for episode in part for index in members[episode]] for part in parts]
 
 
 def split_micro_batches(sizes: Sequence[int], max_tokens: int, ranks: int = 1) -> list[list[int]]:
@@ -133,6 +141,8 @@ class Minibatch:
     """A micro-batch that counts for nothing: this rank computes it while other ranks compute their last one."""
     lengths: Tensor
     """int64 (samples,): trained tokens per sample"""
+    episode_lengths: Tensor
+    """int64 (samples,): trained tokens of the sample's episode"""
     totals: Totals
 
 
@@ -161,10 +171,12 @@ def pack_minibatch(
         idle = pack([min(samples, key=lambda sample: len(sample.sample.tokens))], device)
     micro_batches = [pack([samples[index] for index in part], device, indices=part, groups=groups) for part in parts]
     counts = [len(trained_tokens(sample)) for sample in samples]
-    trained_groups = {one.group for one, count in zip(samples, counts, strict=True) if count}
-    totals = Totals(sum(counts), sum(count > 0 for count in counts), len(trained_groups))
+    of_episode = Counter[Hashable]()
+    for sample, count in zip(samples, counts, strict=True):
+        of_episode[sample.episode] += count
     lengths = torch.as_tensor(counts, dtype=torch.int64, device=device)
-    return Minibatch(micro_batches, parts, idle, lengths, totals)
+    episode_lengths = torch.as_tensor([of_episode[sample.episode] for sample in samples], device=device)
+    return Minibatch(micro_batches, parts, idle, lengths, episode_lengths, Totals.of(samples, counts))
 
 
 def pack(

@@ -25,7 +25,7 @@ def test_grpo_has_the_objective_of_its_paper() -> None:
     """Shao et al. 2024: the mean over sequences of the mean over tokens, k3 with .04, std in the advantage."""
     config = preset("grpo")
     assert type(config.loss) is DecoupledPPO
-    assert (config.loss.aggregation, config.loss.reference_kl_coef) == ("sequence_mean", 0.04)
+    assert (config.loss.aggregation, config.loss.reference_kl_coef) == ("episode_mean", 0.04)
     assert config.loss.kl_estimator == "k3"
     assert config.advantage.model_dump() == {"name": "grpo", "normalize_std": True}
     assert (config.learner.num_minibatches, config.learner.num_epochs) == (1, 1)
@@ -57,7 +57,7 @@ def test_gspo_clips_because_it_takes_several_steps_per_batch(tmp_path: Path, ste
     assert type(config.loss) is GSPO
     assert config.learner.num_minibatches == 4
     assert (config.loss.clip_ratio_low, config.loss.clip_ratio_high) == (3e-4, 4e-4)
-    assert (config.loss.aggregation, config.loss.reference_kl_coef) == ("sequence_mean", 0)
+    assert (config.loss.aggregation, config.loss.reference_kl_coef) == ("episode_mean", 0)
     assert config.advantage.model_dump() == {"name": "grpo", "normalize_std": True}
     folder = new_model(tmp_path / "model", VOCABULARY, hidden=32, heads=2, seed=3)
     settings = config.learner.model_copy(update={"num_minibatches": steps})

@@ -190,7 +190,7 @@ def test_a_non_finite_step_is_named_and_not_applied(model: Path) -> None:
     slots, train_batch = assembled(batch(1, policy))
     config = LEARNER.model_copy(update={"num_minibatches": 2})
     sizes = [int(one.sample.mask.sum()) for one in train_batch.samples]
-    first, second = split_minibatches(sizes, 2, Random(0))
+    first, second = split_minibatches(sizes, range(len(sizes)), 2, Random(0))
     broken = list(train_batch.samples)
     for index in second:
         broken[index] = replace(broken[index], advantages=np.full_like(broken[index].advantages, np.nan))

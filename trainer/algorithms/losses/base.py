@@ -39,10 +39,16 @@ class Totals:
 
     tokens: int
     """Tokens with a weight, which may be any number above 0."""
-    sequences: int
-    """Sequences with a trained token."""
+    episodes: int
+    """Episodes with a trained token."""
     groups: int
     """Groups with a trained token."""
+
+    @classmethod
+    def of(cls, samples: Sequence[TrainSample], tokens: Sequence[int]) -> Totals:
+        """Return the totals of samples with these numbers of trained tokens."""
+        trained = [one for one, count in zip(samples, tokens, strict=True) if count]
+        return cls(sum(tokens), len({one.episode for one in trained}), len({one.group for one in trained}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +56,9 @@ class TokenBatch:
     """The trained tokens of one micro-batch, flat: every tensor has the shape (tokens,) if not said otherwise.
 
     A sequence is one sample: a root-to-leaf path of a trajectory's messages. A sequence is never split over two
-    micro-batches. ``sequence`` and ``group`` count from 0 over the whole optimizer step, in the order of the samples
-    that ``PolicyLoss.prepare`` receives.
+    micro-batches. An episode may have several sequences, because it branched or its context began again, and counts as
+    one in every denominator: all of them are in the same optimizer step. ``sequence`` and ``group`` count from 0 over
+    the whole optimizer step, in the order of the samples that ``PolicyLoss.prepare`` receives.
     """
 
     logprobs: Tensor
@@ -77,6 +84,8 @@ class TokenBatch:
     """int64: updates between the version that sampled the token and the version being updated; 0 if no version did."""
     lengths: Tensor
     """int64 (sequences,): trained tokens per sequence of the whole optimizer step."""
+    episode_lengths: Tensor
+    """int64 (sequences,): trained tokens of the whole episode that the sequence belongs to."""
     totals: Totals
     needed: Mapping[Need, Tensor]
     """The tensors that the loss needs; ``entropy`` and ``reference`` read them."""
@@ -168,7 +177,7 @@ class PolicyLoss(Component, ABC):
         return 1.0
 
 
-Aggregation = Literal["token_mean", "sequence_mean", "constant"]
+Aggregation = Literal["token_mean", "episode_mean", "constant"]
 """The denominator of a loss (``aggregate``)."""
 
 
@@ -179,9 +188,9 @@ def aggregate(batch: TokenBatch, values: Tensor, mode: Aggregation, max_tokens: 
 
     * ``token_mean``: the trained tokens of the step, so that every token counts the same (DAPO, Yu et al. 2025,
       arXiv:2503.14476).
-    * ``sequence_mean``: the trained tokens of the sequence, then the sequences of the step, so that every sequence
-      counts the same (GRPO, Shao et al. 2024, arXiv:2402.03300).
-    * ``constant``: ``max_tokens`` times the sequences of the step, so that the length of a sequence changes no
+    * ``episode_mean``: the trained tokens of the episode, then the episodes of the step, so that every episode counts
+      the same (GRPO, Shao et al. 2024, arXiv:2402.03300, whose episodes are single sequences).
+    * ``constant``: ``max_tokens`` times the episodes of the step, so that the length of an episode changes no
       denominator (Dr. GRPO, Liu et al. 2025, arXiv:2503.20783, whose constant is the budget of tokens).
 
     Args:
@@ -193,19 +202,19 @@ def aggregate(batch: TokenBatch, values: Tensor, mode: Aggregation, max_tokens: 
     weighted = batch.weights * values
     if mode == "token_mean":
         return weighted.sum() / max(batch.totals.tokens, 1)
-    sequences = max(batch.totals.sequences, 1)
-    if mode == "sequence_mean":
-        return (weighted / batch.lengths[batch.sequence]).sum() / sequences
+    episodes = max(batch.totals.episodes, 1)
+    if mode == "episode_mean":
+        return (weighted / batch.episode_lengths[batch.sequence]).sum() / episodes
     if max_tokens is None:
         raise ValueError('`aggregation = "constant"` needs `max_tokens`')
-    return weighted.sum() / (max_tokens * sequences)
+    return weighted.sum() / (max_tokens * episodes)
 
 
 class AggregatedLoss(PolicyLoss, ABC):
     """A loss with one value per token, which ``aggregate`` sums up."""
 
     aggregation: Aggregation = "token_mean"
-    """The denominator: ``token_mean``, ``sequence_mean`` (GRPO), or ``constant`` (Dr. GRPO)."""
+    """The denominator: ``token_mean``, ``episode_mean`` (GRPO), or ``constant`` (Dr. GRPO)."""
     max_tokens: int | None = Field(None, ge=1)
-    """The constant per sequence that ``aggregation = "constant"`` divides by. Default: the budget of an episode,
+    """The constant per episode that ``aggregation = "constant"`` divides by. Default: the budget of an episode,
     `horizon.max_tokens_per_episode`."""

@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 
 class GSPO(DecoupledPPO):
-    """Decoupled PPO with one ratio per sequence, and every sequence counting the same."""
+    """Decoupled PPO with one ratio per sequence, and every episode counting the same."""
 
     clip_ratio_low: float = Field(3e-4, gt=0)
     """The ratio of a sequence is clipped below 1 minus this value."""
     clip_ratio_high: float = Field(4e-4, gt=0)
     """The ratio of a sequence is clipped above 1 plus this value."""
-    aggregation: Aggregation = "sequence_mean"
-    """The denominator: ``token_mean``, ``sequence_mean`` (the paper's), or ``constant`` (Dr. GRPO)."""
+    aggregation: Aggregation = "episode_mean"
+    """The denominator: ``token_mean``, ``episode_mean`` (the paper's), or ``constant`` (Dr. GRPO)."""
 
     def log_ratio(self, batch: TokenBatch) -> Tensor:
         """Return at each token the mean log-ratio of its sequence, with the gradient of the token's own. (tokens,)."""

@@ -54,8 +54,7 @@ class HPT(DecoupledPPO):
         self._unsolved = [sample.task_success <= self.gamma for sample in samples]
         rewarded = [one for one, solved in zip(samples, self._solved, strict=True) if solved]
         counts = [_tokens(one, Source.POLICY) for one in rewarded]
-        groups = {one.group for one, count in zip(rewarded, counts, strict=True) if count}
-        self._rl = Totals(sum(counts), sum(count > 0 for count in counts), len(groups))
+        self._rl = Totals.of(rewarded, counts)
         taught = (one for one, unsolved in zip(samples, self._unsolved, strict=True) if unsolved)
         self._sft_tokens = sum(_tokens(one, Source.EXPERT) for one in taught)
 

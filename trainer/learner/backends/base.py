@@ -44,7 +44,7 @@ class LearnerBackend(Protocol):
         """Train on a batch and return its metrics by name.
 
         Args:
-            samples: the batch, in ``num_minibatches`` optimizer steps of whole samples, ``num_epochs`` times.
+            samples: the batch, in ``num_minibatches`` optimizer steps of whole episodes, ``num_epochs`` times.
             lr_progress: share of the learning rate schedule that has passed, 0 to 1.
             update: updates done before this one; the rate rises over the first ``lr_warmup_steps``.
             stream: the random stream that shuffles the minibatches.

@@ -201,10 +201,11 @@ class Learner:
             positions = [index for index, count in enumerate(counts) if count]
             trained = [samples[index] for index in positions]
             sizes = [counts[index] for index in positions]
+            episodes = [one.episode for one in trained]
             parts = [
                 part
                 for _ in range(config.num_epochs)
-                for part in split_minibatches(sizes, config.num_minibatches, stream)
+                for part in split_minibatches(sizes, episodes, config.num_minibatches, stream)
             ]
             start: list[Tensor] | None = None
             if len(parts) > 1 and self.proximal.needs_start:
@@ -373,6 +374,7 @@ class Learner:
             source=one.sources,
             staleness=one.staleness,
             lengths=minibatch.lengths,
+            episode_lengths=minibatch.episode_lengths,
             totals=minibatch.totals,
             needed=needed,
         )

@@ -16,7 +16,7 @@ BATCH = token_batch([0.5] * 4, [0.5] * 4, [0.5] * 4, VALUES, weights=WEIGHTS, se
     ("mode", "expected"),
     [
         ("token_mean", (8 + 1 + 1 + 3) / 4),
-        ("sequence_mean", (8 / 1 + (1 + 1 + 3) / 3) / 2),
+        ("episode_mean", (8 / 1 + (1 + 1 + 3) / 3) / 2),
         ("constant", (8 + 1 + 1 + 3) / (10 * 2)),
     ],
 )

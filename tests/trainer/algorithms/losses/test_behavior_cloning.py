@@ -19,7 +19,7 @@ def test_the_loss_is_the_negative_log_likelihood() -> None:
 
 def test_the_gradient_of_a_mean_over_sequences_by_hand() -> None:
     batch = token_batch(*BATCH, sequence=[0, 0, 1])
-    BehaviorCloning(aggregation="sequence_mean")(batch).loss.backward()
+    BehaviorCloning(aggregation="episode_mean")(batch).loss.backward()
     assert batch.logprobs.grad is not None
     assert batch.logprobs.grad.tolist() == pytest.approx([-1 / 4, -1 / 4, -1 / 2])
 

@@ -24,7 +24,7 @@ REWARDED, TAUGHT = SOURCES.index(Source.POLICY), SOURCES.index(Source.EXPERT)
 
 
 def sample(name: str, source: int, weight: float, success: float) -> TrainSample:
-    """Return a sample with one token of context and two trained ones."""
+    """Return the only sample of a group with one token of context and two trained ones."""
     ints, floats = np.zeros(3, np.int32), np.zeros(3, np.float32)
     mask = np.asarray([0, 1, 1], np.uint8)
     sources = np.where(mask, source, -1).astype(np.int8)
@@ -48,7 +48,7 @@ def gradient(loss: PolicyLoss, weight: float) -> list[float]:
     return batch.logprobs.grad.tolist()
 
 
-MODES: tuple[Aggregation, ...] = ("token_mean", "sequence_mean", "constant")
+MODES: tuple[Aggregation, ...] = ("token_mean", "episode_mean", "constant")
 LOSSES = [
     *(
         kind(aggregation=mode, max_tokens=1024)
@@ -76,7 +76,7 @@ def test_less_weight_on_failures_is_not_more_on_successes(weight: float) -> None
     assert filtered[1].weights.tolist() == pytest.approx([0, weight, weight])
     for rank in range(2):
         totals = pack_minibatch(filtered, 8, rank=rank, ranks=2).totals
-        assert (totals.tokens, totals.sequences, totals.groups) == (4, 2, 2)
+        assert (totals.tokens, totals.episodes, totals.groups) == (4, 2, 2)
 
 
 def test_survivors_weigh_more_and_members_without_a_weight_as_much_as_before() -> None:

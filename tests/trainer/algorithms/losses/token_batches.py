@@ -15,6 +15,7 @@ def token_batch(
     *,
     weights: Sequence[float] | None = None,
     sequence: Sequence[int] | None = None,
+    episodes: Sequence[int] | None = None,
     needed: Mapping[Need, Tensor] | None = None,
 ) -> TokenBatch:
     """Return one micro-batch that is the whole optimizer step, in float64.
@@ -22,12 +23,15 @@ def token_batch(
     Args:
         current, proximal, behavior: probabilities, not their logarithms.
         sequence: index of each token's sequence; by default, all tokens are one sequence.
+        episodes: index of each sequence's episode; by default, each sequence is one episode.
         needed: by default, an entropy of 0.
     """
     size = len(current)
     weight = torch.tensor(weights or [1.0] * size, dtype=torch.float64)
     sequences = torch.tensor(sequence or [0] * size)
     lengths = torch.bincount(sequences)
+    episode = torch.tensor(episodes or range(len(lengths)))
+    by_episode = torch.bincount(episode, lengths).long()
     zeros = torch.zeros(size, dtype=torch.int64)
     return TokenBatch(
         logprobs=torch.tensor(current, dtype=torch.float64).log().requires_grad_(),
@@ -41,6 +45,7 @@ def token_batch(
         source=zeros,
         staleness=zeros,
         lengths=lengths,
-        totals=Totals(int((weight > 0).sum()), len(lengths), 1),
+        episode_lengths=by_episode[episode],
+        totals=Totals(int((weight > 0).sum()), len(by_episode), 1),
         needed=needed or {Need.ENTROPY: zeros.double(), Need.ENTROPY_GRADIENT: zeros.double()},
     )

@@ -82,7 +82,7 @@ def test_indices_and_totals_are_those_of_the_whole_optimizer_step(model: Path) -
     tokens = [int(mask.sum()) for mask in trained]
     for batch in loss._batches:
         assert batch.lengths.tolist() == tokens
-        assert (batch.totals.tokens, batch.totals.sequences, batch.totals.groups) == (sum(tokens), 8, 4)
+        assert (batch.totals.tokens, batch.totals.episodes, batch.totals.groups) == (sum(tokens), 8, 4)
     assert metrics["tokens_seen"] == metrics["tokens"] == sum(tokens)
 
 
