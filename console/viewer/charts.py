@@ -26,6 +26,8 @@ class Line:
 class Chart:
     """A chart over updates."""
 
+    section: str
+    """A key of ``SECTIONS``; empty for the charts that come first."""
     title: str
     unit: Unit
     lines: Sequence[Line]
@@ -38,36 +40,77 @@ class Chart:
     """Whether the success of evaluations is drawn too, with its interval."""
 
 
+@dataclass(frozen=True, slots=True)
+class Section:
+    """Charts that fold away together."""
+
+    name: str
+    title: str
+    is_open: bool
+    charts: Sequence[Chart]
+
+
+SECTIONS = {"returns": "Returns and endings", "learning": "Learning", "speed": "Time and throughput"}
+"""By name, the title of each group of charts that folds away."""
+OPEN = "returns,learning"
+"""The sections that are open unless the query's ``open`` names others."""
 FAILURES = "failures/"
 """Prefix of the number of failed episodes of one status; the status follows."""
 
 
 def _chart(
-    title: str, unit: Unit, *lines: tuple[str, str], note: str = "", is_stacked: bool = False, prefix: str = ""
+    section: str,
+    title: str,
+    unit: Unit,
+    *lines: tuple[str, str],
+    note: str = "",
+    is_stacked: bool = False,
+    prefix: str = "",
 ) -> Chart:
-    return Chart(title, unit, [Line(*line) for line in lines], note, is_stacked, prefix)
+    return Chart(section, title, unit, [Line(*line) for line in lines], note, is_stacked, prefix)
 
 
 CHARTS = (
     Chart(
+        "",
         "Success",
         "rate",
         [Line("success", "training batch")],
         "Share of episodes, and of held-out tasks",
         has_held_out=True,
     ),
-    _chart("Return", "number", ("reward", "mean"), note="Mean return per episode of the batch"),
-    _chart("Parts of the return", "number", note="Mean of each part per episode", prefix=REWARD_PART),
-    _chart("Horizon", "number", ("horizon_turns", "turns"), note="Limit on turns per episode"),
     _chart(
+        "",
         "Staleness",
         "number",
         ("staleness_mean", "mean"),
         ("staleness_max", "max"),
         note="Updates between the version that sampled a token and the updated one",
     ),
-    _chart("Entropy", "number", ("entropy", "policy"), note="Of the policy, in nats per token"),
+    _chart("", "Horizon", "number", ("horizon_turns", "turns"), note="Limit on turns per episode"),
+    _chart("returns", "Return", "number", ("reward", "mean"), note="Mean return per episode of the batch"),
+    _chart("returns", "Parts of the return", "number", note="Mean of each part per episode", prefix=REWARD_PART),
     _chart(
+        "returns",
+        "Limits reached",
+        "rate",
+        ("cut_turn_fraction", "turns cut"),
+        ("max_turns_fraction", "episodes: turns"),
+        ("max_tokens_per_episode_fraction", "episodes: tokens"),
+        ("max_context_fraction", "episodes: context"),
+        note="Share of turns or episodes that a limit of the horizon ended",
+    ),
+    _chart(
+        "returns",
+        "Failed episodes",
+        "number",
+        note="Since the update before, by status, retried ones included",
+        is_stacked=True,
+        prefix=FAILURES,
+    ),
+    _chart("learning", "Entropy", "number", ("entropy", "policy"), note="Of the policy, in nats per token"),
+    _chart(
+        "learning",
         "KL divergence",
         "number",
         ("behavior_kl", "to the behavior policy"),
@@ -75,6 +118,7 @@ CHARTS = (
         note="Mean per trained token, in nats",
     ),
     _chart(
+        "learning",
         "Engine–learner mismatch",
         "number",
         ("engine_mismatch_mean", "mean"),
@@ -82,6 +126,7 @@ CHARTS = (
         note="Difference between the log-probabilities of engine and learner",
     ),
     _chart(
+        "learning",
         "Clipped and capped tokens",
         "rate",
         ("clip_fraction", "clipped"),
@@ -89,6 +134,7 @@ CHARTS = (
         note="Share of the trained tokens",
     ),
     _chart(
+        "learning",
         "Not trained on",
         "rate",
         ("swept_fraction", "masked: too stale"),
@@ -96,7 +142,11 @@ CHARTS = (
         ("invalid_action_fraction", "invalid actions"),
         note="Shares of tokens, members and turns",
     ),
+    _chart("learning", "Gradient norm", "number", ("grad_norm", "before clipping")),
+    _chart("learning", "Loss", "number", ("loss", "loss")),
+    _chart("learning", "Learning rate", "number", ("learning_rate", "learning rate")),
     _chart(
+        "speed",
         "Time per update",
         "seconds",
         ("batch_wait_s", "waiting for rollouts"),
@@ -106,6 +156,7 @@ CHARTS = (
         is_stacked=True,
     ),
     _chart(
+        "speed",
         "Utilization",
         "rate",
         ("engine_busy_fraction", "engines"),
@@ -115,6 +166,7 @@ CHARTS = (
         note="Share of the time in which each part was busy",
     ),
     _chart(
+        "speed",
         "Busy time",
         "seconds",
         ("engine_busy_s", "engines"),
@@ -123,27 +175,10 @@ CHARTS = (
         note="Seconds per update in which each part was busy, which may be at the same time",
         is_stacked=True,
     ),
-    _chart("Tokens per second", "number", ("tokens_per_s", "trained"), note="Trained tokens since the last update"),
     _chart(
-        "Failed episodes",
-        "number",
-        note="Since the update before, by status, retried ones included",
-        is_stacked=True,
-        prefix=FAILURES,
+        "speed", "Tokens per second", "number", ("tokens_per_s", "trained"), note="Trained tokens since the last update"
     ),
-    _chart(
-        "Limits reached",
-        "rate",
-        ("cut_turn_fraction", "turns cut"),
-        ("max_turns_fraction", "episodes: turns"),
-        ("max_tokens_per_episode_fraction", "episodes: tokens"),
-        ("max_context_fraction", "episodes: context"),
-        note="Share of turns or episodes that a limit of the horizon ended",
-    ),
-    _chart("Gradient norm", "number", ("grad_norm", "before clipping")),
-    _chart("Loss", "number", ("loss", "loss")),
-    _chart("Learning rate", "number", ("learning_rate", "learning rate")),
-    _chart("Tokens per batch", "number", ("tokens", "trained"), note="Trained tokens per update"),
+    _chart("speed", "Tokens per batch", "number", ("tokens", "trained"), note="Trained tokens per update"),
 )
 
 
@@ -158,3 +193,17 @@ def charts_of(metrics: Iterable[str]) -> list[Chart]:
         if lines:
             found.append(replace(chart, lines=lines))
     return found
+
+
+def leading() -> list[Chart]:
+    """Return the charts that come first, the large one before the others."""
+    return [one for one in CHARTS if not one.section]
+
+
+def sections(opened: str | None) -> list[Section]:
+    """Return the charts that fold away, by section; ``opened`` names the open ones, with commas between them."""
+    names = (OPEN if opened is None else opened).split(",")
+    return [
+        Section(name, title, name in names, [one for one in CHARTS if one.section == name])
+        for name, title in SECTIONS.items()
+    ]

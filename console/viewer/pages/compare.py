@@ -8,6 +8,7 @@ from ....store import queries
 from ....store.database import Database
 from ....store.queries.run_summaries import HeldOut, TaskResult
 from ....trainer.run.comparison import ComparedRun, Comparison, compare, sign_test
+from ..charts import Section, sections
 from ..given import BadAddress, Given
 
 RUNS_MAX = 8
@@ -67,6 +68,8 @@ class ComparisonPage:
     axis: str
     """The values of the horizontal axis of the curves."""
     axes: Sequence[str]
+    sections: Sequence[Section]
+    """The charts that fold away; ``static/compare.js`` fills them."""
 
 
 def load_comparison(database: Database, given: Given) -> ComparisonPage:
@@ -74,17 +77,17 @@ def load_comparison(database: Database, given: Given) -> ComparisonPage:
     names = list(dict.fromkeys(name for name in (given.text("runs") or "").split(",") if name))
     if len(names) > RUNS_MAX:
         raise BadAddress(f"`runs` names {len(names)} runs; at most {RUNS_MAX} are compared")
-    axis = given.choice("axis", AXES) or AXES[0]
+    axis, folds = given.choice("axis", AXES) or AXES[0], sections(given.text("open"))
     with database.read() as conn:
         rows = [queries.find_run(conn, name) for name in names]
         if len(names) < 2:
-            return ComparisonPage(names, None, [], [], axis, AXES)
+            return ComparisonPage(names, None, [], [], axis, AXES, [])
         summaries = queries.run_summaries(conn, rows)
         results = [queries.task_results(conn, row, summaries[row.id].held_out) for row in rows]
     paired = [paired_tasks(name, results[0], other) for name, other in zip(names[1:], results[1:], strict=True)]
     comparison = compare(database, names)
     played = [summaries[row.id].held_out for row in rows]
-    return ComparisonPage(names, comparison, paired, notes_on(comparison.runs, played), axis, AXES)
+    return ComparisonPage(names, comparison, paired, notes_on(comparison.runs, played), axis, AXES, folds)
 
 
 def notes_on(runs: Sequence[ComparedRun], played: Sequence[HeldOut | None]) -> list[str]:

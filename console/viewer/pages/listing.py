@@ -17,7 +17,7 @@ from .episode.quotation import FIELDS
 from .episode.token_strip import SHADES, load_token_columns
 
 PURPOSES = tuple(one.value for one in Purpose)
-CHARTS = {"smooth": TEXT, "log": TEXT, "from": TEXT, "to": TEXT}
+CHARTS = {"smooth": TEXT, "log": TEXT, "from": TEXT, "to": TEXT, "open": TEXT}
 """What ``static/chart.js`` keeps in the URL."""
 PLAYBACK = {"at": TEXT, "speed": TEXT, "skip": TEXT, "play": TEXT}
 """What ``static/playback.js`` keeps in the URL."""

@@ -13,7 +13,7 @@ from ....store.queries.lineage import BestCheckpoint
 from ....store.queries.run_details import DrivenRun
 from ....store.queries.run_summaries import TRAIN, HeldOut, RunSummary, TaskResult
 from ....trainer.config.defaults import ConfigKey, config_keys
-from ..charts import CHARTS, Chart
+from ..charts import Chart, Section, leading, sections
 from ..given import Given
 
 RECENT = 10
@@ -86,7 +86,9 @@ class RunPage:
     best: BestCheckpoint | None
     config: Sequence[ConfigKey]
     charts: Sequence[Chart]
-    """All of them; ``static/run.js`` shows those that have a value."""
+    """Those that come first; ``static/run.js`` shows the charts that have a value."""
+    sections: Sequence[Section]
+    """The others."""
 
 
 def load_run(database: Database, given: Given) -> RunPage:
@@ -94,7 +96,7 @@ def load_run(database: Database, given: Given) -> RunPage:
     run, now = given.path["run"], load_now(database, given)
     with database.read() as conn:
         checkpoint, best = queries.latest_checkpoint(conn, run), queries.best_checkpoint(conn, run)
-    return RunPage(now, checkpoint, best, config_keys(now.driven.run.config), CHARTS)
+    return RunPage(now, checkpoint, best, config_keys(now.driven.run.config), leading(), sections(given.text("open")))
 
 
 def load_now(database: Database, given: Given) -> RunNow:

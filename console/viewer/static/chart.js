@@ -54,6 +54,16 @@ function ticks(low, high, count) {
   return found;
 }
 
+// Show a figure that has a value, and the section that it is in; the section names its charts while it is folded.
+export function reveal(figure) {
+  figure.hidden = false;
+  const fold = figure.closest(".fold");
+  if (!fold) return;
+  fold.hidden = false;
+  const titles = [...fold.querySelectorAll("figure:not([hidden])")].map((one) => one.dataset.chart);
+  fold.querySelector(".titles").textContent = [...new Set(titles)].join(" · ");
+}
+
 class Chart {
   constructor(figure, spec, board) {
     Object.assign(this, spec, { board });
@@ -62,24 +72,26 @@ class Chart {
     this.tip = element("div", this.plot, undefined, "tip");
     this.tip.hidden = true;
     this.key = element("div", figure, undefined, "key");
+    this.now = element("span", figure.querySelector("figcaption"), undefined, "now");
     this.showKey();
     this.listen();
   }
 
+  // The lines with their newest values; a single line has its value beside the title.
   showKey() {
-    const key = this.key;
+    const key = this.key, last = (values) => format(values.findLast((one) => one !== null && one !== undefined), this.unit);
     key.replaceChildren();
-    if (this.lines.length < 2 && !this.points?.length) return;
-    for (const line of this.lines) {
+    const isAlone = this.lines.length < 2 && !this.points?.length;
+    this.now.textContent = isAlone && this.lines.length ? last(this.lines[0].y) : "";
+    if (isAlone) return;
+    const add = (mark, label, value) => {
       const entry = element("span", key);
-      element("i", entry, undefined, `c${line.color}`);
-      entry.append(line.label);
-    }
-    if (this.points?.length && this.pointsLabel) {
-      const entry = element("span", key);
-      element("i", entry, undefined, "dot c1");
-      entry.append(this.pointsLabel);
-    }
+      element("i", entry, undefined, mark);
+      entry.append(`${label} `);
+      element("b", entry, value);
+    };
+    for (const line of this.lines) add(`c${line.color}`, line.label, last(line.y));
+    if (this.points?.length && this.pointsLabel) add("dot c1", this.pointsLabel, last(this.points.map((one) => one.y)));
   }
 
   listen() {
@@ -192,8 +204,10 @@ class Chart {
     this.svg.replaceChildren();
     this.svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
     this.drawAxes(height);
+    this.drawAxisName();
     this.svg.setAttribute("aria-valuemin", this.x0);
     this.svg.setAttribute("aria-valuemax", this.x1);
+    this.showKey();
     const clip = `clip-${this.place}`;
     node("rect", { x: LEFT, y: TOP - 4, width: this.right - LEFT + 4, height: this.bottom - TOP + 6 }, node("clipPath", { id: clip }, node("defs", {}, this.svg)));
     const inside = node("g", { "clip-path": `url(#${clip})` }, this.svg);
@@ -202,7 +216,7 @@ class Chart {
       if (this.board.smoothing) node("path", { class: `raw c${line.color}`, d: this.path(line.x, line.y) }, inside);
       node("path", { class: `curve c${line.color}`, d: this.path(line.x, line.drawn) }, inside);
       line.drawn.forEach((value, at) => {
-        if (this.isAlone(line.drawn, at)) node("circle", { class: `point c${line.color}`, cx: this.scale(line.x[at]), cy: this.y(value), r: 3 }, inside);
+        if (this.isAlone(line.drawn, at) || (value !== null && at === line.drawn.length - 1)) node("circle", { class: `point c${line.color}`, cx: this.scale(line.x[at]), cy: this.y(value), r: 3 }, inside);
       });
     }
     for (const point of this.points ?? []) {
@@ -229,6 +243,10 @@ class Chart {
     for (const value of ticks(this.x0, this.x1, this.plot.clientWidth > 500 ? 8 : 4)) {
       if (Number.isInteger(value)) node("text", { class: "axis", x: this.scale(value), y: height - 4, "text-anchor": "middle" }, this.svg, this.board.tick?.(value) ?? value.toLocaleString("en"));
     }
+  }
+
+  drawAxisName() {
+    if (this.plot.clientHeight > 300) node("text", { class: "axis", x: this.right, y: this.bottom - 6, "text-anchor": "end" }, this.svg, this.board.axis);
   }
 
   drawAreas(inside) {
@@ -275,6 +293,7 @@ class Chart {
 export class Board {
   constructor(open) {
     this.charts = [];
+    this.axis = "update";
     this.name = (x) => `update ${x}`;
     this.open = (x) => { if (x !== null && open) open(x); };
     const given = new URLSearchParams(location.search);
@@ -293,6 +312,8 @@ export class Board {
     slider.addEventListener("input", () => { this.smoothing = Number(slider.value); this.changed(); });
     log.addEventListener("change", () => { this.log = log.checked; this.changed(); });
     this.reset.addEventListener("click", () => this.zoom(null));
+    this.folds = new Map([...document.querySelectorAll(".fold")].map((one) => [one, one.open]));
+    for (const fold of this.folds.keys()) fold.addEventListener("toggle", () => this.toggled(fold));
     new ResizeObserver(() => this.draw()).observe(document.querySelector("main"));
   }
 
@@ -315,13 +336,24 @@ export class Board {
 
   hover(x, source) { for (const chart of this.charts) chart.hover(x, chart === source); }
 
+  // A browser reports each section that a page opens with, too.
+  toggled(fold) {
+    if (this.folds.get(fold) === fold.open) return;
+    this.folds.set(fold, fold.open);
+    const open = [...this.folds.keys()].filter((one) => one.open).map((one) => one.dataset.section);
+    this.keep({ open: open.join(",") || "none" });
+  }
+
   changed() {
+    this.keep({ smooth: this.smoothing, log: this.log ? "1" : "", from: this.zoomed?.[0].toFixed(1), to: this.zoomed?.[1].toFixed(1) });
+  }
+
+  keep(values) {
     const query = new URLSearchParams(location.search);
-    const keep = (name, value) => (value ? query.set(name, value) : query.delete(name));
-    keep("smooth", this.smoothing);
-    keep("log", this.log ? "1" : "");
-    keep("from", this.zoomed?.[0].toFixed(1));
-    keep("to", this.zoomed?.[1].toFixed(1));
+    for (const [name, value] of Object.entries(values)) {
+      if (value) query.set(name, value);
+      else query.delete(name);
+    }
     history.replaceState(null, "", query.size ? `?${query}` : location.pathname);
     this.draw();
   }

@@ -1,5 +1,5 @@
 // The curves of several runs, a chart per metric, over updates, trained tokens or time.
-import { Board, format } from "./chart.js";
+import { Board, format, reveal } from "./chart.js";
 
 const host = document.getElementById("compare-charts");
 if (host) start();
@@ -10,6 +10,7 @@ async function start() {
   const all = await Promise.all(answers.map((one) => (one?.ok ? one.json() : null)));
   const board = new Board();
   const axis = host.dataset.axis;
+  board.axis = { updates: "update", tokens: "trained tokens", time: "since the start" }[axis];
   board.name = (x) => (axis === "updates" ? `update ${x}` : axis === "tokens" ? `${format(x)} tokens` : minutes(x));
   board.tick = axis === "time" ? minutes : undefined;
   const charts = new Map();
@@ -47,6 +48,7 @@ function minutes(seconds) {
 function figureOf(chart) {
   const figure = document.createElement("figure");
   figure.className = chart.title === "Success" ? "chart large" : "chart";
+  figure.dataset.chart = chart.title;
   const caption = document.createElement("figcaption"), title = document.createElement("b");
   title.textContent = chart.title;
   const label = document.createElement("span");
@@ -56,6 +58,8 @@ function figureOf(chart) {
   const plot = document.createElement("div");
   plot.className = "plot";
   figure.append(caption, plot);
-  host.append(figure);
+  const section = host.querySelector(`[data-section="${chart.section}"]`);
+  (section.querySelector(".charts") ?? section).append(figure);
+  reveal(figure);
   return figure;
 }

@@ -1,5 +1,5 @@
 // The curves of a run, and what is new in it while it trains: an event carries only values after the cursor.
-import { Board } from "./chart.js";
+import { Board, reveal } from "./chart.js";
 
 const host = document.getElementById("charts");
 if (host) start();
@@ -43,9 +43,9 @@ class Curves {
     }
     if (known) return known.showKey();
     const figure = [...host.querySelectorAll(".chart")].find((one) => one.dataset.chart === spec.title);
-    figure.hidden = false;
+    reveal(figure);
     const points = spec.has_held_out ? this.points : null;
-    this.charts.set(spec.title, this.board.add(figure, { title: spec.title, unit: spec.unit, stacked: spec.is_stacked, lines, points, pointsLabel: "held out, 95 % interval" }));
+    this.charts.set(spec.title, this.board.add(figure, { title: spec.title, unit: spec.unit, stacked: spec.is_stacked, lines, points, pointsLabel: "held out, with its interval" }));
   }
 }
 

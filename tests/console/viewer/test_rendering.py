@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from markupsafe import Markup
 from turnwise.console.viewer import rendering
-from turnwise.console.viewer.charts import charts_of
+from turnwise.console.viewer.charts import CHARTS, charts_of, leading, sections
 from turnwise.console.viewer.rendering import (
     number,
     percent,
@@ -69,6 +69,15 @@ def test_a_chart_has_the_lines_that_have_values() -> None:
     found = charts_of(["success", "staleness_max", "reward_part/goal", "other"])
     assert [(one.title, [line.label for line in one.lines]) for one in found] == [
         ("Success", ["training batch"]),
-        ("Parts of the return", ["goal"]),
         ("Staleness", ["max"]),
+        ("Parts of the return", ["goal"]),
     ]
+
+
+def test_every_chart_comes_first_or_folds_away_and_the_query_opens_sections() -> None:
+    folded = sections(None)
+    assert [one.title for one in leading()] == ["Success", "Staleness", "Horizon"]
+    assert [*leading(), *(chart for one in folded for chart in one.charts)] == list(CHARTS)
+    assert [one.name for one in folded if one.is_open] == ["returns", "learning"]
+    assert [one.name for one in sections("speed,returns") if one.is_open] == ["returns", "speed"]
+    assert [one.name for one in sections("none") if one.is_open] == []

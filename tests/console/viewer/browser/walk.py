@@ -89,6 +89,13 @@ def pointer(browser: Browser, address: str, run: str) -> list[str]:
     page.keyboard.press("Enter")
     if not leads_to(page, "**/updates/*"):
         wrong.append("no update after Enter")
+    page.goto(address + run)
+    page.locator(".fold[data-section=learning] summary").click()
+    page.wait_for_timeout(SETTLE_MS)
+    if "open=returns" not in page.url:
+        wrong.append("no URL that keeps the folded sections")
+    page.reload()
+    page.wait_for_selector(".fold[data-section=learning]:not([open]):not([hidden])", timeout=3_000)
     page.close()
     return wrong
 
