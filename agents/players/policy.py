@@ -12,7 +12,6 @@ from time import monotonic
 from typing import Any, ClassVar
 
 from ...records import Limit, Message, Source
-from ..engine.config import MAX_IMAGES
 from ..engine.request import CUT
 from ..errors import HorizonReached, ImagesUnsupported, PolicyFailed, too_long
 from ..rollout.player import PastTurn, PlayerTurn, PolicyContext
@@ -45,7 +44,7 @@ class PolicyPlayer:
         self._turn_timeout_s, self._sampling = context.turn_timeout_s, context.sampling
         self._sampled_tokens = 0
         self._images: dict[str, bytes] = {}
-        """The images of the conversation as PNG, by hash."""
+        """The images in the context as PNG, by hash."""
 
     async def act(self, observation: str, images: Sequence[bytes]) -> PlayerTurn:
         """Sample one turn within the limits of the horizon.
@@ -85,9 +84,6 @@ class PolicyPlayer:
         """
         question = self._observe(text, images)
         prompt, shown = self._conversation.prompt(), self._conversation.images()
-        if len(shown) > MAX_IMAGES:
-            reason = f"the conversation has {len(shown)} images, and an engine takes {MAX_IMAGES}"
-            raise HorizonReached(reason, Limit.CONTEXT, messages)
         limits = {
             Limit.TOKENS_PER_TURN: max_tokens,
             Limit.TOKENS_PER_EPISODE: self._horizon.max_tokens_per_episode - self._sampled_tokens - reserve,
@@ -121,9 +117,11 @@ class PolicyPlayer:
         shown = [Image.of(one) for one in images]
         self._images |= {image.blob: one for image, one in zip(shown, images, strict=True)}
         try:
-            return self._conversation.observe(text, shown)
+            message = self._conversation.observe(text, shown)
         except ValueError as error:
             raise PolicyFailed(f"the model cannot read the observation: {error}") from error
+        self._images = {span.blob: self._images[span.blob] for span in self._conversation.images()}
+        return message
 
     def _reached(self, limit: Limit, prompt: int, question: Message) -> str:
         """Return the reason for which a limit leaves no token for the answer to ``question``."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
 from ...records import Group, Horizon, Limit, Message, Trajectory
+from ..engine.config import MAX_IMAGES
 from ..tokens.conversation import Conversation
 
 if TYPE_CHECKING:
@@ -39,10 +40,12 @@ class PolicyContext:
         trajectory: Trajectory,
         turn_timeout_s: float,
         sampling: Sampling | None = None,
+        max_images: int = MAX_IMAGES,
     ) -> Self:
         """Return the parts for an episode whose system message joins the prompt prefix and the instructions."""
         system = "\n\n".join(part for part in (group.prompt_prefix, env_thread.instructions) if part)
-        return cls(client, Conversation(renderer, system), group.horizon, trajectory.id, turn_timeout_s, sampling)
+        conversation = Conversation(renderer, system, max_images)
+        return cls(client, conversation, group.horizon, trajectory.id, turn_timeout_s, sampling)
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ from ...store.content.blob_root import BlobRoot
 from ...store.content.blobs import BlobStore
 from ...store.writing.client import StoreClient
 from ..engine.client import PolicyClient
+from ..engine.config import MAX_IMAGES
 from ..engine.request import Sampling
 from ..profiling import ProfiledActor
 from ..store_actor import nearest_writer, send_to
@@ -56,6 +57,8 @@ class WorkerSpec:
     create_player: PolicyPlayerFactory
     seed: int
     """The seed of the run, for the random streams of rollout controllers."""
+    max_images: int = MAX_IMAGES
+    """Images in the context of the policy, at most."""
     screenshots: Screenshots = "end"
     sandboxes: str = ""
     """Name of the run whose hosts lease sandboxes to environments; empty if no environment needs one."""
@@ -155,6 +158,6 @@ class RolloutWorker(ProfiledActor):
         spec, client = self._spec, self._engine_client
         sampling = spec.sampling(group.purpose, self._renderer.stop_tokens)
         context = PolicyContext.of(
-            client, self._renderer, env_thread, group, trajectory, spec.timeouts.turn_s, sampling
+            client, self._renderer, env_thread, group, trajectory, spec.timeouts.turn_s, sampling, spec.max_images
         )
         return spec.create_player(context)

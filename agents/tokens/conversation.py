@@ -1,7 +1,7 @@
 """The tokens of a conversation: token in, token out, as a tree of messages.
 
 A renderer encodes each message once, and only the tokens that it adds. Sampled turns are kept as token ids and never
-encoded again. If the renderer begins the context again, because the template changed earlier text or the oldest turns
+encoded again. If the renderer begins the context again, because the template changed earlier text or turns or images
 were dropped, a new root begins: a message without parent that holds the whole context, with mask 0.
 """
 
@@ -12,6 +12,7 @@ from math import nan
 from typing import Any
 
 from ...records import NO_VERSION, Message, Role, Source
+from ..engine.config import MAX_IMAGES
 from .renderer import ChatMessage, Image, ImageSpan, Rendered, Renderer
 
 
@@ -31,9 +32,13 @@ class _Prompt:
 class Conversation:
     """One conversation in progress: before each turn (``act``), ``observe`` or ``add`` renders its ``prompt``."""
 
-    def __init__(self, renderer: Renderer, system: str = "") -> None:
-        """Start a conversation; an empty ``system`` adds no system message."""
-        self._renderer = renderer
+    def __init__(self, renderer: Renderer, system: str = "", max_images: int = MAX_IMAGES) -> None:
+        """Start a conversation; an empty ``system`` adds no system message.
+
+        Args:
+            max_images: images in the context, at most. A new one drops the oldest, whose observations keep their text.
+        """
+        self._renderer, self._max_images = renderer, max_images
         self._messages = [ChatMessage(Role.SYSTEM, (system,))] if system else []
         self._prompts: list[_Prompt] = []
         self._previous: Rendered | None = None
@@ -57,12 +62,16 @@ class Conversation:
         """Add messages that the policy reads; return all tokens between the last turn and the next one as one message.
 
         Raises:
-            ValueError: the renderer cannot hold such a conversation.
+            ValueError: the renderer cannot hold such a conversation, or the messages have more than ``max_images``.
         """
-        rendered = self._renderer.render([*self._messages, *messages], self._previous)
+        if (count := _images(messages)) > self._max_images:
+            raise ValueError(f"it has {count} images, and the context holds {self._max_images} (`horizon.max_images`)")
+        kept = self._newest_images(self._max_images - count)
+        previous = self._previous if kept is self._messages else None
+        rendered = self._renderer.render([*kept, *messages], previous)
         if self._awaits_turn:
             del self._prompts[-1]
-        self._messages += messages
+        self._messages = [*kept, *messages]
         self._previous = rendered
         if rendered.is_root:
             self._context, self._spans, self._root = [], [], self._count
@@ -160,6 +169,21 @@ class Conversation:
         """Return the action that the token ids of a turn spell."""
         return self._renderer.parse(tokens).text
 
+    def _newest_images(self, count: int) -> list[ChatMessage]:
+        """Return the messages so far with their ``count`` newest images."""
+        messages, excess = list[ChatMessage](), _images(self._messages) - count
+        if excess <= 0:
+            return self._messages
+        for message in self._messages:
+            content = list[str | Image]()
+            for part in message.content:
+                if excess > 0 and isinstance(part, Image):
+                    excess -= 1
+                else:
+                    content.append(part)
+            messages.append(replace(message, content=content))
+        return messages
+
     @property
     def _awaits_turn(self) -> bool:
         return bool(self._prompts) and self._prompts[-1].messages == len(self._messages)
@@ -199,3 +223,7 @@ class Conversation:
             versions=[NO_VERSION] * size if versions is None else versions,
             images=images,
         )
+
+
+def _images(messages: Sequence[ChatMessage]) -> int:
+    return sum(isinstance(part, Image) for message in messages for part in message.content)

@@ -159,6 +159,7 @@ class Cluster:
             temperature=config.rollout.temperature,
             evaluation_temperature=config.evaluation_temperature,
             timeouts=config.rollout.timeouts,
+            max_images=config.horizon.max_images,
             concurrency=episode_slots(config, memories_mib, len(nodes)),
             create_player=player_factory(config.rollout),
             screenshots=config.rollout.screenshots,

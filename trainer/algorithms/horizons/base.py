@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
+from ....agents.engine.config import MAX_IMAGES
 from ....records import Horizon, Task
 from ..component import Component
 
@@ -29,6 +30,9 @@ class HorizonSchedule(Component, ABC):
     max_context: int = Field(1024, ge=2)
     """Prompt and completion together, in tokens; also the engines' ``max_model_len``. The default with `model.path` is
     4096."""
+    max_images: int = Field(8, ge=1, le=MAX_IMAGES)
+    """Screenshots in the context, for a policy that reads images: the newest. Older observations keep their text. From
+    the first one that is dropped on, each turn is trained on with the context that it was sampled in."""
 
     @abstractmethod
     def turns_at(self, update: int) -> int:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from turnwise.agents.errors import HorizonReached, PolicyFailed, UnusableChat
+from turnwise.agents.errors import PolicyFailed, UnusableChat
 from turnwise.agents.players.policy import PolicyPlayer
 from turnwise.agents.rollout.player import PolicyContext
 from turnwise.agents.tiny_model import new_model
@@ -14,7 +14,7 @@ from turnwise.agents.tiny_vision_model import IMAGE, new_vision_model
 from turnwise.agents.tokens.conversation import Conversation
 from turnwise.agents.tokens.renderer import Image, Renderer
 from turnwise.agents.tokens.renderers import load_renderer
-from turnwise.records import Horizon, Limit, Source
+from turnwise.records import Horizon, Source
 from turnwise.tests.agents.pictures import png
 
 WORDS = ["page", "find", "lamp", "click"]
@@ -127,11 +127,10 @@ def player(renderer: Renderer) -> PolicyPlayer:
     return PolicyPlayer(PolicyContext(client, Conversation(renderer), Horizon(1, 1, 1, 4096), "s", 1.0))
 
 
-def test_more_images_than_an_engine_takes_truncate_the_episode(renderer: Renderer) -> None:
-    """A failure of the engine would count in no success rate: an agent that dawdles would gain by it."""
-    with pytest.raises(HorizonReached, match="has 33 images, and an engine takes 32") as caught:
+def test_an_observation_with_more_images_than_the_context_holds_is_the_policys_failure(renderer: Renderer) -> None:
+    """A failure of the engine would count in no success rate: an agent that opens many pictures would gain by it."""
+    with pytest.raises(PolicyFailed, match=r"it has 33 images, and the context holds 32 \(`horizon.max_images`\)"):
         asyncio.run(player(renderer).act("lamp", [png(56, 56)] * 33))
-    assert caught.value.limit is Limit.CONTEXT
 
 
 def test_a_picture_that_the_processor_refuses_ends_the_episode_by_its_size(renderer: Renderer) -> None:
