@@ -12,7 +12,6 @@ from math import nan
 from typing import Any
 
 from ...records import NO_VERSION, Message, Role, Source
-from ..engine.config import MAX_IMAGES
 from .renderer import ChatMessage, Image, ImageSpan, Rendered, Renderer
 
 
@@ -32,11 +31,12 @@ class _Prompt:
 class Conversation:
     """One conversation in progress: before each turn (``act``), ``observe`` or ``add`` renders its ``prompt``."""
 
-    def __init__(self, renderer: Renderer, system: str = "", max_images: int = MAX_IMAGES) -> None:
+    def __init__(self, renderer: Renderer, system: str = "", max_images: int | None = None) -> None:
         """Start a conversation; an empty ``system`` adds no system message.
 
         Args:
-            max_images: images in the context, at most. A new one drops the oldest, whose observations keep their text.
+            max_images: images in the context, at most; None for any number. A new one drops the oldest, whose
+                observations keep their text.
         """
         self._renderer, self._max_images = renderer, max_images
         self._messages = [ChatMessage(Role.SYSTEM, (system,))] if system else []
@@ -64,9 +64,11 @@ class Conversation:
         Raises:
             ValueError: the renderer cannot hold such a conversation, or the messages have more than ``max_images``.
         """
-        if (count := _images(messages)) > self._max_images:
-            raise ValueError(f"it has {count} images, and the context holds {self._max_images} (`horizon.max_images`)")
-        kept = self._newest_images(self._max_images - count)
+        kept, count = self._messages, _images(messages)
+        if self._max_images is not None:
+            if count > self._max_images:
+                raise ValueError(f"it has {count} images, and the context holds {self._max_images}")
+            kept = self._newest_images(self._max_images - count)
         previous = self._previous if kept is self._messages else None
         rendered = self._renderer.render([*kept, *messages], previous)
         if self._awaits_turn:
