@@ -381,6 +381,20 @@ class PolicyVersion:
 
 
 @dataclass(frozen=True, slots=True)
+class SampleImage:
+    """An image in a sample. Its features, of one row per token, take the place of the embeddings of its tokens."""
+
+    blob: str
+    """The hash of its content."""
+    offset: int
+    """Index of the first of its tokens."""
+    length: int
+    """Tokens."""
+    content: bytes = field(repr=False)
+    """PNG."""
+
+
+@dataclass(frozen=True, slots=True)
 class Sample:
     """A root-to-leaf path of messages: what the learner trains on. All sequences have one length, that of the path.
 
@@ -403,4 +417,4 @@ class Sample:
     -1 elsewhere."""
     sources: NDArray[np.int8]
     """Index in ``tuple(Source)`` of the author of an action's token; -1 for context, which is never trained on."""
-    images: Sequence[str] = ()
+    images: Sequence[SampleImage] = ()

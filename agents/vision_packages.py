@@ -6,6 +6,7 @@ rest of the package work. ``make install`` keeps it out of the environment, in `
 text does not import it.
 """
 
+import importlib
 import importlib.util
 import sys
 from pathlib import Path
@@ -19,13 +20,19 @@ OPERATORS = (
     "nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
     "qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
 )
+IMAGE_MODULES = tuple(
+    f"transformers.{name}" for name in ("image_utils", "image_processing_utils", "image_processing_backends")
+)
+"""Modules that import torchvision if they find it, in the order of their imports."""
 _declared: list[Any] = []
 
 
 def enable() -> None:
-    """Make torchvision importable in this process; idempotent. Imports torch.
+    """Make torchvision importable in this process, and let `transformers` prepare images with it; idempotent. Imports
+    torch.
 
-    Called before `transformers` prepares its first image: it decides then, for the whole process, how to resize.
+    Modules of `transformers` that were imported before, without it, are imported again. Its classes of image processors
+    are to be taken from the module of their family: a name that `transformers` itself resolved before stays as it is.
 
     Raises:
         TurnwiseError: it is not installed.
@@ -46,3 +53,10 @@ def enable() -> None:
     if torch.version.cuda is None and not hasattr(torch.ops.torchvision, "nms"):
         for operator in OPERATORS:
             library.define(operator)
+    if "transformers" in sys.modules:
+        from transformers.utils.import_utils import is_torchvision_available
+
+        is_torchvision_available.cache_clear()
+        for name in IMAGE_MODULES:
+            if name in sys.modules:
+                importlib.reload(sys.modules[name])

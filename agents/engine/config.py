@@ -136,7 +136,8 @@ def refuse_unservable(model: Any, engine: EngineConfig, max_model_len: int) -> N
     Raises:
         ModelNotServable: they cannot; the message has the reason.
     """
-    if reason := _on_any_device(model, max_model_len) or ("" if engine.tensor_parallel_size else _on_a_cpu(model)):
+    text = model.get_text_config()
+    if reason := _on_any_device(text, max_model_len) or ("" if engine.tensor_parallel_size else _on_a_cpu(text)):
         raise ModelNotServable(f"`model.path`: vLLM cannot serve this model ({model.model_type}): {reason}")
 
 

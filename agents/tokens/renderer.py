@@ -106,6 +106,16 @@ class Renderer(Protocol):
             ValueError: the template cannot hold such messages.
         """
 
+    def image_spans(self, tokens: Sequence[int], images: Sequence[Image]) -> list[ImageSpan]:
+        """Return the places of images in a message of the policy's context that shows them, in their order.
+
+        Args:
+            tokens: the token ids of the message.
+
+        Raises:
+            ValueError: the tokens are not those of these images.
+        """
+
     def encode_completion(self, text: str, *, escapes: bool = False) -> list[int]:
         """Return the token ids of a turn that the policy did not sample, closed by the end-of-turn token.
 

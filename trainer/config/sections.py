@@ -182,6 +182,9 @@ class LearnerConfig(Section):
     """Data type of the forward and backward pass; weights, gradients and the optimizer stay in float32."""
     lora: LoraConfig | None = None
     """The LoRA adapter to train; None trains all weights."""
+    vision: Literal["trained", "frozen"] = "trained"
+    """The vision tower of a model that reads images: `trained` with all other weights, or `frozen`. LoRA leaves it
+    frozen in any case."""
     num_threads: int = Field(1, ge=1)
     """CPU threads of the learner."""
     device: Literal["cpu", "cuda"] = "cpu"

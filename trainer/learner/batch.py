@@ -9,8 +9,8 @@ The estimator, which may learn from the groups, is not called for a batch withou
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from math import nan
 from random import Random
 from statistics import fmean
@@ -21,12 +21,16 @@ from numpy.typing import NDArray
 
 from ...agents.rollout.control import LOSS_WEIGHT
 from ...errors import TurnwiseError
-from ...records import PolicyVersion, Sample, ScoredGroup, Source, Trajectory
+from ...records import Message, PolicyVersion, Sample, SampleImage, ScoredGroup, Source, Trajectory
 from ..algorithms.advantages.base import AdvantageEstimator
 from ..algorithms.groups import Credit, TrainSample, is_demonstration, sampled_tokens, successes
 from ..algorithms.losses.base import SOURCES, PolicyLoss
 from ..algorithms.sample_filters.base import SampleFilter
-from .samples import samples, staleness, sweep
+from .samples import samples, staleness, sweep, without_images
+
+
+class UnreadableImage(TurnwiseError):
+    """An image of a stored message cannot be read, or is not the one that its tokens stand for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +55,8 @@ class Batch:
     """Replayed sampled tokens."""
     swept_replayed_tokens: int = 0
     """Replayed sampled tokens with weight 0 because they are too stale."""
+    unreadable: Mapping[str, str] = field(default_factory=dict)
+    """Groups with an image that cannot be read, by id, and the reason; nothing of them is trained on."""
 
 
 def expand_to_tokens(
@@ -109,6 +115,7 @@ def assemble(
     loss: PolicyLoss,
     streams: Sequence[Random],
     replay_max_staleness: int = 0,
+    images: Callable[[Message], Sequence[SampleImage]] = without_images,
 ) -> Batch:
     """Return the batch that trains the version of update number ``update``.
 
@@ -119,16 +126,24 @@ def assemble(
         max_staleness: staleness bound per fresh token, in updates.
         streams: one random stream per filter.
         replay_max_staleness: staleness bound per token of source ``replay``, in updates.
+        images: places the images of a message, or raises ``UnreadableImage``: its group is then left out.
     """
     accepted = np.asarray([*(source in loss.accepts for source in SOURCES), False])  # the last is context, source -1
 
     def swept(trajectory: Trajectory) -> Iterator[_Swept]:
         bound = replay_max_staleness if trajectory.source == Source.REPLAY else max_staleness
-        for sample in samples(trajectory):
+        for sample in samples(trajectory, images):
             ages, accepts = staleness(sample.versions, history, update), accepted[sample.sources]
             yield _Swept(sample, ages, accepts & (sample.mask != 0), sweep(ages, accepts, bound))
 
-    paths = [[list(swept(trajectory)) for trajectory in scored.group.trajectories] for scored in groups]
+    paths: list[list[list[_Swept]]] = []
+    unreadable: dict[str, str] = {}
+    for scored in groups:
+        try:
+            paths.append([list(swept(trajectory)) for trajectory in scored.group.trajectories])
+        except UnreadableImage as error:
+            unreadable[scored.group.id] = str(error)
+    groups = [scored for scored in groups if scored.group.id not in unreadable]
     has_trained = any(one.weights.any() for members in paths for member in members for one in member)
     credits = _credits(groups, advantage) if has_trained else map(_no_credit, groups)
     success = _task_success(groups)
@@ -166,7 +181,7 @@ def assemble(
     (trained if trained else expired).extend(unread)
     for sample_filter, stream in zip(filters, streams, strict=True):
         kept = sample_filter(kept, stream)
-    return Batch(kept, trained, expired, sampled, left_out, by_turns, unscored, replayed, replayed_left_out)
+    return Batch(kept, trained, expired, sampled, left_out, by_turns, unscored, replayed, replayed_left_out, unreadable)
 
 
 class _Swept(NamedTuple):

@@ -8,7 +8,7 @@ In a causal model the logits at position ``p`` predict token ``p + 1``. A micro-
 
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from heapq import heapify, heapreplace
 from itertools import accumulate, pairwise
 from random import Random
@@ -19,6 +19,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ...records import SampleImage
 from ..algorithms.groups import TrainSample
 from ..algorithms.losses.base import Totals
 
@@ -128,6 +129,8 @@ class MicroBatch:
     """int64 (m,): indices of the samples in the minibatch"""
     groups: Tensor
     """int64 (m,): indices of the groups in the minibatch"""
+    images: Sequence[SampleImage] = field(default=(), kw_only=True)
+    """In the order of their offsets, which are flat positions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +182,14 @@ def pack_minibatch(
     return Minibatch(micro_batches, parts, idle, lengths, episode_lengths, Totals.of(samples, counts))
 
 
+def flat_images(images: Sequence[Sequence[SampleImage]], lengths: Sequence[int]) -> list[SampleImage]:
+    """Return the images of packed sequences of these lengths; their offsets become flat positions."""
+    starts = accumulate(lengths, initial=0)
+    return [
+        replace(one, offset=start + one.offset) for shown, start in zip(images, starts, strict=False) for one in shown
+    ]
+
+
 def pack(
     samples: Sequence[TrainSample],
     device: str = "cpu",
@@ -224,4 +235,5 @@ def pack(
         sources=column([sample.sample.sources for sample in samples], torch.int64),
         sequences=repeated(range(len(samples)) if indices is None else indices),
         groups=repeated([groups[sample.group] for sample in samples]),
+        images=flat_images([sample.sample.images for sample in samples], lengths),
     )

@@ -14,12 +14,13 @@ each token is therefore compared with the bound:
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...records import NO_VERSION, Message, PolicyVersion, Sample, Source, Trajectory
+from ...records import NO_VERSION, Message, PolicyVersion, Sample, SampleImage, Source, Trajectory
 from ..algorithms.groups import action_tokens, turn_of_messages
 from ..algorithms.losses.base import SOURCES
 
@@ -45,12 +46,22 @@ def _source(message: Message, trajectory: Trajectory) -> int:
     return SOURCES.index(trajectory.source if message.source is Source.POLICY else message.source)
 
 
-def samples(trajectory: Trajectory) -> list[Sample]:
+def without_images(message: Message) -> Sequence[SampleImage]:
+    """Place no images: the sample is read, and not computed."""
+    return ()
+
+
+def samples(
+    trajectory: Trajectory, images: Callable[[Message], Sequence[SampleImage]] = without_images
+) -> list[Sample]:
     """Return the samples of a trajectory that contain a token to train on.
 
     The messages of the turns before ``branched_at`` are trained on in the parent, and are context here.
 
     Messages after the last action, such as an observation without an answer, are dropped.
+
+    Args:
+        images: returns the images of a message that has some; their offsets count from its first token.
     """
     first_turn = trajectory.branched_at or 0
     turn_of = {index: turn for index, turn in turn_of_messages(trajectory).items() if turn >= first_turn}
@@ -81,10 +92,19 @@ def samples(trajectory: Trajectory) -> list[Sample]:
                     np.where(acted, np.repeat(np.asarray(turns, np.int32), sizes), np.int32(-1)),
                     np.concatenate([positions[message.index] for message in path]),
                     np.where(trained_here, authors, -1).astype(np.int8),
-                    [image for message in path for image in message.images],
+                    list(_images(path, images)),
                 )
             )
     return found
+
+
+def _images(path: Sequence[Message], images: Callable[[Message], Sequence[SampleImage]]) -> Iterator[SampleImage]:
+    """Yield the images of a path, with their offsets in it."""
+    start = 0
+    for message in path:
+        if message.images:
+            yield from (replace(one, offset=start + one.offset) for one in images(message))
+        start += len(message.tokens)
 
 
 def _positions(messages: Sequence[Message], turn_of: Mapping[int, int]) -> dict[int, NDArray[np.int32]]:

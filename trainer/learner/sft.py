@@ -6,7 +6,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from ...records import SampleImage
 from .model.token_scores import TokenScorer
+from .packing import flat_images
 
 BETAS = (0.9, 0.95)
 """AdamW's decay rates of the two moments."""
@@ -21,6 +23,8 @@ class SftExample:
     ids: list[int]
     targets: list[dict[int, float] | None]
     """Per action token, the distribution it was drawn from; None for every other token."""
+    images: Sequence[SampleImage] = ()
+    """The images among the tokens, in their order."""
 
 
 def sft_loss(scorer: TokenScorer, batch: Sequence[SftExample], observation_weight: float) -> Tensor:
@@ -32,7 +36,8 @@ def sft_loss(scorer: TokenScorer, batch: Sequence[SftExample], observation_weigh
     lengths = [len(one.ids) for one in batch]
     ids = torch.tensor([token for one in batch for token in one.ids], device=device)
     positions = torch.cat([torch.arange(length, device=device) for length in lengths])
-    logp = scorer.logits(ids, positions, lengths).log_softmax(-1)
+    images = flat_images([one.images for one in batch], lengths)
+    logp = scorer.logits(ids, positions, lengths, images).log_softmax(-1)
     targets = [target for one in batch for target in one.targets]
     first = positions == 0
     action_rows = [(row - 1, target) for row, target in enumerate(targets) if target is not None]

@@ -25,6 +25,7 @@ from .batch_stats import batch_items, batch_metrics
 from .provenance import new_recipe
 from .recording import LogprobTrace, UpdateRecord, engine_mismatch, record_update
 from .samples import UNKNOWN_VERSION_STALENESS
+from .stored_images import StoredImages
 
 LEASE_TIMEOUT_S = 600.0
 """Seconds until the lease of a batch ends."""
@@ -71,6 +72,7 @@ class UpdateStep:
         self._needs_texts = algorithms.advantage.needs_texts or algorithms.replay_buffer.needs_texts
         encode = DemonstrationEncoder(context.folder / "tokenizer", config.max_context)
         self._reader = context.store.reader(texts=self._needs_texts, encode=encode)
+        self._images = StoredImages(context.database, context.folder / "tokenizer")
         self._replay_stream = streams.of("replay_buffer")
         self._minibatch_stream = streams.of("minibatches")
         self._filter_streams = [streams.of("sample_filters", i) for i in range(len(algorithms.sample_filters))]
@@ -155,6 +157,7 @@ class UpdateStep:
             loss=algorithms.loss,
             streams=self._filter_streams,
             replay_max_staleness=algorithms.replay_buffer.max_staleness,
+            images=self._images,
         )
 
     def _train(
@@ -177,11 +180,16 @@ class UpdateStep:
         self.skip_reason = ""
         self.skipped_by_buffer = False
         if self._sampled_by is not None:
-            self.skip_reason = "" if batch.groups else "no token of a source that the loss accepts"
+            unread = next(iter(batch.unreadable.values()), "no token of a source that the loss accepts")
+            self.skip_reason = "" if batch.groups else unread
             return
         leased = [group.group.id for group in groups]
         stale = [name for name in leased if name in batch.expired]
-        left_out = [name for name in leased if name not in batch.expired and name not in batch.groups]
+        unreadable = {name: batch.unreadable[name] for name in leased if name in batch.unreadable}
+        for name, reason in unreadable.items():
+            await self._store.expire([name], reason)
+        seen = {*batch.expired, *batch.groups, *unreadable}
+        left_out = [name for name in leased if name not in seen]
         by_reason = {_unbegun(group) or NOTHING_TRAINED: list[str]() for group in groups}
         for group in groups:
             if group.group.id in stale:
@@ -193,9 +201,11 @@ class UpdateStep:
             await self._store.expire(left_out, "left out by the replay buffer")
         if batch.groups:
             return
-        self.skipped_by_buffer = not stale
+        self.skipped_by_buffer = not stale and not unreadable
         self.skip_reason = (
-            f"no trainable tokens: {_ends(groups)}"
+            next(iter(unreadable.values()))
+            if unreadable
+            else f"no trainable tokens: {_ends(groups)}"
             if stale and not batch.sampled_tokens
             else f"no trainable tokens: {batch.swept_tokens} of {batch.sampled_tokens} sampled tokens are too stale; "
             f"{_ends(groups)}"

@@ -180,14 +180,19 @@ def refuse_untrainable_model(config: RunConfig, model: Path) -> None:
     renderer, own = refuse_unusable(model, "model.path", config.max_context, trains=True)
     if config.num_engines:
         refuse_unservable(own, config.engine, config.max_context)
+    if renderer.reads_images and config.advantage.needs_token_model:
+        raise TurnwiseError(
+            "`advantage`: its token model reads text alone, and the policy reads images: choose another advantage"
+        )
     if (reference := config.model.reference_folder()) is None:
         return
     refuse_broken_settings(reference)
     other = refuse_unsupported(reference, "model.reference")
-    if other.vocab_size < own.vocab_size:
+    rows, needed = other.get_text_config().vocab_size, own.get_text_config().vocab_size
+    if rows < needed:
         raise TurnwiseError(
-            f"`model.reference`: {reference} has {other.vocab_size} token ids, and the policy has {own.vocab_size}: it "
-            "must be a model with the same tokenizer"
+            f"`model.reference`: {reference} has {rows} token ids, and the policy has {needed}: it must be a model "
+            "with the same tokenizer"
         )
     refuse_incomplete(reference)
     words = Encoder(load_tokenizer(reference)).vocabulary if (reference / "tokenizer.json").is_file() else None

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ...agents.model_folder import is_adapter, tokenizer_files
+from ...agents.model_folder import base_model, is_adapter, reads_images, tokenizer_files
 from ...agents.tiny_model import new_model
 from ...errors import TurnwiseError
 from ...store import queries
@@ -191,7 +191,13 @@ def _own_model(checkpoint_folder: Path, folder: Path) -> Path:
 
 
 def _copy_tokenizer(model: Path, folder: Path) -> None:
-    """Copy the tokenizer's files, so that every checkpoint carries them even if the model's folder is deleted."""
+    """Copy the tokenizer's files, so that every checkpoint carries them even if the model's folder is deleted.
+
+    Of a model that reads images, the configuration too: it names the token of an image.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    for file in tokenizer_files(model):
+    files = tokenizer_files(model)
+    if reads_images(model):
+        files.append(base_model(model) / "config.json")
+    for file in files:
         shutil.copy2(file, folder / file.name)

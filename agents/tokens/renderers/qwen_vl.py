@@ -38,6 +38,23 @@ class QwenVlRenderer(TextRenderer):
         if not (self._folder / "preprocessor_config.json").is_file():
             raise UnusableChat(f"`{folder}` has no image processor (`preprocessor_config.json`): get the file again")
 
+    def image_spans(self, tokens: Sequence[int], images: Sequence[Image]) -> list[ImageSpan]:
+        """Return the places of images in a message that shows them, as ``renderer.Renderer`` defines it.
+
+        Every run of the control token between the tokens that begin and end an image is one image, of the length that
+        the image processor makes of its size. A turn in a context that began again may have a control token too.
+        """
+        start, end = (self.encoder.control_token(one) for one in (START, END))
+        runs = list[tuple[int, int]]()
+        for first in (place + 1 for place, one in enumerate(tokens) if one == start):
+            stop = next((i for i in range(first, len(tokens)) if tokens[i] != self._placeholder), first)
+            if first < stop and tokens[stop] == end:
+                runs.append((first, stop - first))
+        found, needed = [length for _, length in runs], [self._length(image) for image in images]
+        if found != needed:
+            raise ValueError(f"its tokens have images of {found} tokens, and its images have {needed}")
+        return [ImageSpan(image.blob, first, length) for image, (first, length) in zip(images, runs, strict=True)]
+
     def _image_text(self, image: Image) -> str:
         return f"{START}{PLACEHOLDER * self._length(image)}{END}"
 

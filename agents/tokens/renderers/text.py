@@ -104,6 +104,10 @@ class TextRenderer:
             text = self.encoder.escape_special_tokens(text, _new_mark(), escaped)
         return [*self.encoder.encode(text, escaped, start=False), *self.stop_tokens[:1]]
 
+    def image_spans(self, tokens: Sequence[int], images: Sequence[Image]) -> list[ImageSpan]:
+        """Raise: the model reads text only."""
+        raise ValueError("this policy reads text only, and the message contains images")
+
     def parse(self, tokens: Sequence[int]) -> Parsed:
         """Return the text of a turn; a template of text has no calls.
 

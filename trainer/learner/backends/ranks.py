@@ -196,7 +196,9 @@ def policy_scorer(
     def load() -> tuple[TokenScorer, Adapter | None]:
         dtype = getattr(torch, config.dtype)
         frozen = torch.float32 if ranks.is_sharded else dtype  # FSDP shards weights of one type
-        model, adapter = load_policy(folder, _device(config, ranks), config.lora, frozen)
+        model, adapter = load_policy(
+            folder, _device(config, ranks), config.lora, frozen, trains_vision=config.vision == "trained"
+        )
         if config.activation_checkpointing:
             checkpoint_activations(model)
         scorer = TokenScorer(model, temperature, dtype)

@@ -14,15 +14,16 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 
 from ....errors import TurnwiseError
 from . import packed_attention as attention
+from .vision import has_vision, language_model, vision_tower
 
 
-def decoder_layers(model: nn.Module) -> list[nn.Module]:
+def decoder_layers(model: Any) -> list[nn.Module]:
     """Return the decoder layers of a Hugging Face model, in their order.
 
     Raises:
         TurnwiseError: the class of the model marks no layers.
     """
-    layers = [module for module in model.modules() if isinstance(module, GradientCheckpointingLayer)]
+    layers = [module for module in language_model(model).modules() if isinstance(module, GradientCheckpointingLayer)]
     if not layers:
         raise TurnwiseError(
             f"`{type(model).__name__}` marks no decoder layers, so neither `learner.activation_checkpointing` nor "
@@ -31,13 +32,16 @@ def decoder_layers(model: nn.Module) -> list[nn.Module]:
     return layers
 
 
-def checkpoint_activations(model: nn.Module) -> None:
-    """Compute each decoder layer again in the backward pass.
+def checkpoint_activations(model: Any) -> None:
+    """Compute each decoder layer again in the backward pass, and each layer of a vision tower.
 
     Raises:
         TurnwiseError: the class of the model marks no layers.
     """
-    for layer in decoder_layers(model):
+    layers = decoder_layers(model)
+    if has_vision(model):
+        layers += [one for one in vision_tower(model).modules() if isinstance(one, GradientCheckpointingLayer)]
+    for layer in layers:
         layer.forward = partial(_checkpointed, layer.forward)
 
 

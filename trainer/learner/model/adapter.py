@@ -21,6 +21,7 @@ from ....agents.model_folder import ADAPTER_WEIGHTS, base_model, is_adapter
 from ....errors import TurnwiseError
 from ....user_files import read_json_object
 from ...config.sections import LoraConfig
+from .vision import has_vision
 
 BASE_DIGEST = "training/base_model.json"
 """The file of a checkpoint with the hash."""
@@ -62,6 +63,8 @@ NAME = "default"
 """The name of the adapter inside the model; PEFT's files leave it out."""
 ALL_LAYERS = "all-linear"
 """PEFT's word for every linear layer except the output head."""
+VISION_TOWER = r"(.*\.)?visual\..*"
+"""Pattern of the layers of a vision tower, which an adapter leaves as they are."""
 
 
 class Adapter:
@@ -85,6 +88,7 @@ class Adapter:
             r=lora.rank,
             lora_alpha=lora.alpha,
             target_modules=lora.target_modules or ALL_LAYERS,
+            exclude_modules=VISION_TOWER if has_vision(model) else None,
             base_model_name_or_path=str(base.resolve()),
             task_type="CAUSAL_LM",
             inference_mode=True,

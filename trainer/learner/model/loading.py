@@ -21,6 +21,7 @@ from ....user_files import UnreadableFile, read_json_object
 from ...config.sections import LoraConfig
 from . import packed_attention as attention
 from .adapter import Adapter, verify_base
+from .vision import has_vision, vision_tower
 
 logging.disable_progress_bar()
 
@@ -37,7 +38,10 @@ def load_model(folder: str | Path, device: str) -> Any:
         TurnwiseError: the folder has no whole set of the model's tensors in safetensors; no other format is read,
             because nothing is unpickled.
     """
-    model = _load(Path(folder), attn_implementation=attention.NAME)
+    implementation: Any = attention.NAME
+    if reads_images(Path(folder)):  # the vision tower attends in both directions, within each image
+        implementation = {"text_config": attention.NAME, "vision_config": "sdpa"}
+    model = _load(Path(folder), attn_implementation=implementation)
     ends = {name: getattr(model.generation_config, f"{name}_token_id") for name in ("bos", "eos", "pad")}
     # Published settings of sampling may be invalid, and then `save_pretrained` refuses to write them. The learner does
     # not sample; each function that writes a folder copies the published file.
@@ -212,20 +216,29 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def load_policy(
-    folder: Path, device: str, lora: LoraConfig | None, frozen: torch.dtype = torch.float32
+    folder: Path,
+    device: str,
+    lora: LoraConfig | None,
+    frozen: torch.dtype = torch.float32,
+    *,
+    trains_vision: bool = True,
 ) -> tuple[Any, Adapter | None]:
-    """Return the model to train and its LoRA adapter; None if all weights are to be trained.
+    """Return the model to train and its LoRA adapter; None if weights of the model are to be trained.
 
     Args:
         folder: of a model, or of an adapter with the same settings as ``lora``.
         frozen: data type of the linear layers that an adapter leaves as they are.
+        trains_vision: whether the vision tower of a model that reads images is trained, without an adapter.
 
     Raises:
         TurnwiseError: the adapter does not suit the model or ``lora``.
     """
     base = base_model(folder)
     if lora is None:
-        return load_model(base, device), None
+        model = load_model(base, device)
+        if has_vision(model) and not trains_vision:
+            vision_tower(model).requires_grad_(False)
+        return model, None
     model = load_model(base, "cpu")  # the device has no room for weights in float32 that become smaller
     adapter = Adapter(model, lora, base)
     adapter.store_frozen(frozen)

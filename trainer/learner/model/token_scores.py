@@ -17,11 +17,13 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.utils.checkpoint import checkpoint
 
+from ....records import SampleImage
 from ...algorithms.losses.base import Need
 from ...algorithms.proximal.base import Weights
 from ..packing import MicroBatch
 from . import LOGITS_PER_CHUNK
 from . import packed_attention as attention
+from .vision import Vision, has_vision
 
 
 class TokenScores(NamedTuple):
@@ -47,6 +49,7 @@ class TokenScorer(nn.Module):
         self.model = model
         self.temperature = temperature
         self.dtype = dtype
+        self._vision = Vision(model) if has_vision(model) else None
 
     def forward(self, micro_batch: MicroBatch, entropy: Need | None = None) -> TokenScores:
         """Return the scores of the trained tokens.
@@ -54,10 +57,8 @@ class TokenScorer(nn.Module):
         Args:
             entropy: ``Need.ENTROPY`` or ``Need.ENTROPY_GRADIENT``; None computes no entropies.
         """
-        with attention.packed(micro_batch.lengths), self._autocast():
-            decoded = self.model.base_model(
-                input_ids=micro_batch.token_ids, position_ids=micro_batch.position_ids, use_cache=False
-            )
+        inputs = micro_batch.token_ids, micro_batch.position_ids, micro_batch.lengths, micro_batch.images
+        decoded = self._decode(*inputs)
         hidden = decoded.last_hidden_state[:, micro_batch.logit_positions]
         rows = max(1, LOGITS_PER_CHUNK // self.model.config.get_text_config().vocab_size)
         targets = micro_batch.targets
@@ -74,16 +75,27 @@ class TokenScorer(nn.Module):
         entropies = [part.entropies for part in parts if part.entropies is not None]
         return TokenScores(torch.cat([part.logprobs for part in parts]), torch.cat(entropies) if entropies else None)
 
-    def logits(self, token_ids: Tensor, position_ids: Tensor, lengths: Sequence[int]) -> Tensor:
+    def logits(
+        self, token_ids: Tensor, position_ids: Tensor, lengths: Sequence[int], images: Sequence[SampleImage] = ()
+    ) -> Tensor:
         """Return the logits of every token, in float32. (tokens, vocabulary).
 
         Args:
             token_ids, position_ids: int64 (tokens,), of sequences of these lengths.
+            images: in the order of their offsets, which are flat positions.
         """
+        decoded = self._decode(token_ids[None], position_ids[None], lengths, images)
+        with self._autocast():
+            return _logits(self.model, decoded, decoded.last_hidden_state).float()
+
+    def _decode(
+        self, token_ids: Tensor, position_ids: Tensor, lengths: Sequence[int], images: Sequence[SampleImage]
+    ) -> Any:
+        """Return the output of the decoder for packed sequences of these lengths, (1, tokens)."""
         with attention.packed(lengths), self._autocast():
-            result = self.model(input_ids=token_ids[None], position_ids=position_ids[None], use_cache=False)
-        logits: Tensor = result.logits[0]
-        return logits.float()
+            if self._vision is not None:
+                return self._vision.decode(token_ids, position_ids, lengths, images)
+            return self.model.base_model(input_ids=token_ids, position_ids=position_ids, use_cache=False)
 
     def _autocast(self) -> torch.autocast:
         enabled = self.dtype != torch.float32

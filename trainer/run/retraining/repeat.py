@@ -15,6 +15,7 @@ from ....records import PolicyVersion
 from ....store import queries
 from ....store.database import Database
 from ....store.queries.lineage import StoredUpdate, load_update, update_numbers
+from ....store.run_lock import run_folder
 from ...algorithms.algorithm_set import AlgorithmSet
 from ...algorithms.losses.base import Need
 from ...algorithms.random_streams import Streams
@@ -24,6 +25,7 @@ from ...learner import checkpoint
 from ...learner.backends.local import Learner
 from ...learner.model.adapter import verify_base
 from ...learner.provenance import Recipe, numerics
+from ...learner.stored_images import StoredImages
 from ..sampling_versions import sampling_versions
 from .stored_batch import NotRecorded, load_members, recipe_of, stored_samples
 
@@ -172,7 +174,8 @@ def _repeat(
     for slot, state in recipe.states.items():
         getattr(learner, slot).load_state_dict(state)
     members = load_members(database, stored, max_context)
-    batch = [sample.train for sample in stored_samples(stored, members, history)]
+    images = StoredImages(database, run_folder(database, stored.run) / "tokenizer")
+    batch = [sample.train for sample in stored_samples(stored, members, history, images)]
     learner.update(batch, recipe.lr_progress, stored.update - 1, streams.of("minibatches"))
     return RepeatedUpdate(stored.update, stored.version, stored.weights_hash, learner.weights_hash(), _notes(recipe))
 

@@ -1,7 +1,7 @@
 """The batch of a stored update: its training samples, as the learner received them, and what it computed for them."""
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isnan, nan
 from typing import TypeVar
@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from ....agents.demonstrations import DemonstrationEncoder
 from ....errors import TurnwiseError
-from ....records import NO_VERSION, PolicyVersion, Sample, Source, Trajectory
+from ....records import NO_VERSION, Message, PolicyVersion, Sample, SampleImage, Source, Trajectory
 from ....store import queries
 from ....store.database import Database
 from ....store.queries.lineage import BatchMember, StoredUpdate
@@ -21,7 +21,7 @@ from ....store.run_lock import run_folder
 from ...algorithms.groups import TrainSample
 from ...algorithms.losses.base import SOURCES
 from ...learner.provenance import Recipe, SampleDetail, decode_details
-from ...learner.samples import samples, staleness
+from ...learner.samples import samples, staleness, without_images
 
 T = TypeVar("T", bound=np.generic)
 
@@ -87,12 +87,16 @@ def load_members(
 
 
 def stored_samples(
-    update: StoredUpdate, members: Mapping[str, Trajectory], history: Mapping[int, PolicyVersion]
+    update: StoredUpdate,
+    members: Mapping[str, Trajectory],
+    history: Mapping[int, PolicyVersion],
+    images: Callable[[Message], Sequence[SampleImage]] = without_images,
 ) -> list[StoredSample]:
     """Return the samples of those trajectories of a batch that are in ``members``, in the order of the batch.
 
     Args:
         history: the versions by id that sampled the tokens (``trainer.run.sampling_versions``).
+        images: places the images of a message; not needed to read the samples.
 
     Raises:
         NotRecorded: the update has no recipe, or a trajectory no detail.
@@ -102,7 +106,7 @@ def stored_samples(
     found: list[StoredSample] = []
     for member in update.members:
         if member.trajectory in members:
-            paths = samples(members[member.trajectory])
+            paths = samples(members[member.trajectory], images)
             details = _details(update, member)
             found += [_stored(paths, detail, update, recipe, history, member.trajectory) for detail in details]
     return sorted(found, key=lambda one: one.position)

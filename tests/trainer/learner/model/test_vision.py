@@ -1,0 +1,116 @@
+"""Packed samples with images: every token as `transformers` computes it unpacked, and the gradient as one by one."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from transformers import Qwen3VLForConditionalGeneration
+from turnwise.agents.engine.images import decoded
+from turnwise.agents.tiny_vision_model import new_vision_model
+from turnwise.errors import TurnwiseError
+from turnwise.tests.trainer.learner.model.image_samples import VOCABULARY, image_samples
+from turnwise.trainer.algorithms.groups import TrainSample
+from turnwise.trainer.learner.model.loading import load_model
+from turnwise.trainer.learner.model.token_scores import TokenScorer, score_with
+from turnwise.trainer.learner.packing import pack
+from turnwise.trainer.learner.sft import SftExample, sft_loss
+
+TOLERANCE = 1e-5
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return new_vision_model(tmp_path_factory.mktemp("vision") / "model", VOCABULARY, hidden=64, seed=2)
+
+
+@pytest.fixture(scope="module")
+def samples(folder: Path) -> list[TrainSample]:
+    return image_samples(folder)
+
+
+@pytest.fixture(scope="module")
+def scorer(folder: Path) -> TokenScorer:
+    torch.set_num_threads(1)  # as the learner
+    return TokenScorer(load_model(folder, "cpu"), 1.0)
+
+
+def reference_logprobs(model: Any, processor: Any, one: TrainSample) -> torch.Tensor:
+    """Return the log-probabilities of the trained tokens by `transformers`, of one sample alone."""
+    ids = torch.as_tensor(one.sample.tokens, dtype=torch.int64)
+    kinds, shown = torch.zeros_like(ids), {}
+    for image in one.sample.images:
+        kinds[image.offset : image.offset + image.length] = 1
+    if one.sample.images:
+        made = processor(images=[decoded(image.content) for image in one.sample.images], return_tensors="pt")
+        shown = {"pixel_values": made["pixel_values"], "image_grid_thw": made["image_grid_thw"]}
+    # `transformers` takes every such id for a part of an image, a sampled one too: here it has another id, and the same
+    # embedding.
+    control, spare = model.config.image_token_id, model.config.video_token_id
+    renamed = torch.where((ids == control) & (kinds == 0), spare, ids)[None]
+    embeddings = model.get_input_embeddings()
+
+    def restored(module: Any, inputs: tuple[torch.Tensor], output: torch.Tensor) -> torch.Tensor:
+        return torch.where(inputs[0][..., None] == spare, embeddings.weight[control], output)
+
+    hook = embeddings.register_forward_hook(restored)
+    with torch.no_grad():
+        logits = model(input_ids=renamed, mm_token_type_ids=kinds[None], **shown).logits
+    hook.remove()
+    trained = np.flatnonzero(one.weights)
+    scores = logits[0, trained - 1].log_softmax(-1)
+    return scores[torch.arange(len(trained)), ids[trained]]
+
+
+def test_packed_samples_have_the_log_probabilities_of_transformers(
+    folder: Path, scorer: TokenScorer, samples: list[TrainSample]
+) -> None:
+    found = score_with(scorer, pack(samples))
+    processor = scorer._vision._processor  # type: ignore[union-attr]
+    assert processor.backend == "torchvision"  # as the engine's
+    model: Any = Qwen3VLForConditionalGeneration.from_pretrained(folder, dtype=torch.float32).eval()
+    expected = torch.cat([reference_logprobs(model, processor, one) for one in samples])
+    assert len(expected) == 24
+    assert (found - expected).abs().max() <= TOLERANCE
+
+
+def gradients(scorer: TokenScorer, loss: torch.Tensor) -> dict[str, torch.Tensor]:
+    scorer.zero_grad()
+    loss.backward()
+    found = {name: one.grad.clone() for name, one in scorer.named_parameters() if one.grad is not None}
+    scorer.zero_grad()
+    return found
+
+
+def test_the_gradient_of_packed_samples_is_that_of_each_alone(scorer: TokenScorer, samples: list[TrainSample]) -> None:
+    found = gradients(scorer, scorer(pack(samples)).logprobs.sum())
+    alone = [gradients(scorer, scorer(pack([one])).logprobs.sum()) for one in samples]
+    assert len(found) == len(list(scorer.parameters()))
+    for name, value in found.items():
+        total = sum(one[name] for one in alone)
+        assert (value - total).abs().max() <= 1e-5 * max(1.0, float(value.abs().max())), name
+    without = alone[2]  # its sample has no images: the tower has a gradient of 0, so that all ranks add the same ones
+    tower = [value for name, value in without.items() if ".visual." in name]
+    assert tower
+    assert not any(value.any() for value in tower)
+    assert any(found[name].any() for name in found if ".visual." in name)
+
+
+def test_supervised_steps_have_images(scorer: TokenScorer, samples: list[TrainSample]) -> None:
+    examples = []
+    for one in samples:
+        tokens = one.sample.tokens.tolist()
+        targets = [{token: 1.0} if weight else None for token, weight in zip(tokens, one.weights, strict=True)]
+        examples.append(SftExample(tokens, targets, one.sample.images))
+    expected = -score_with(scorer, pack(samples)).mean()
+    assert abs(float(sft_loss(scorer, examples, 0.0).detach() - expected)) <= TOLERANCE
+
+
+def test_an_image_of_another_length_is_not_computed(scorer: TokenScorer, samples: list[TrainSample]) -> None:
+    one = samples[0]
+    (image,) = one.sample.images
+    short = replace(one, sample=replace(one.sample, images=[replace(image, length=8)]))
+    with pytest.raises(TurnwiseError, match=r"has 8 tokens in its sample, and the image processor in .* makes 9"):
+        scorer(pack([short]))
