@@ -22,6 +22,7 @@ from ..spaces import FreeText, Png, PngSpace
 from .calls import Action, InvalidAction
 from .driver_client import DriverClient, Steps
 from .elements import MARKED_ROLES, Node, in_viewport, render, targets
+from .scaling import Scale
 
 MARK_COLORS = ((200, 30, 30), (30, 90, 200), (20, 130, 60), (150, 60, 170), (190, 110, 0))
 MARK_SIZE_PX = 10
@@ -86,6 +87,7 @@ class ScreenEnv(EpisodeEnv[T]):
     """The base class of environments on a screen of ``width`` x ``height`` pixels.
 
     ``observation`` is ``text``, ``screenshot`` or ``both``; ``marks`` draws the numbers of the elements on screenshots.
+    ``max_pixels`` makes screenshots smaller than the screen; the coordinates of actions are then those of the picture.
 
     Raises:
         ValueError: an option or, at reset, the split is unknown.
@@ -97,20 +99,23 @@ class ScreenEnv(EpisodeEnv[T]):
     width: int
     height: int
 
-    def __init__(self, observation: ObservationMode = "text", marks: bool = False) -> None:
+    def __init__(
+        self, observation: ObservationMode = "text", marks: bool = False, max_pixels: int | None = None
+    ) -> None:
         one_of("observation", observation, OBSERVATION_MODES)
         if not isinstance(marks, bool):
             raise ValueError(f"`marks` must be true or false, not {marks!r}")
         if marks and observation == "text":
             raise ValueError('`marks` are drawn on screenshots; set `observation` to "screenshot" or "both"')
+        if max_pixels is not None and observation == "text":
+            raise ValueError('`max_pixels` is of screenshots; set `observation` to "screenshot" or "both"')
         self.observation = observation
         self.marks = marks
+        self.scale = Scale.of(self.width, self.height, max_pixels)
         self.action_space = FreeText()
         text_space = FreeText(MAX_OBSERVATION_CHARS)
         self.observation_space = (
-            text_space
-            if observation == "text"
-            else Dict({"text": text_space, "image": PngSpace(self.width, self.height)})
+            text_space if observation == "text" else Dict({"text": text_space, "image": PngSpace(*self.scale.picture)})
         )
         self.nodes: list[Node] = []
         """The nodes of the last observation."""
@@ -159,7 +164,7 @@ class ScreenEnv(EpisodeEnv[T]):
     def _play(self, action: str) -> Turn:
         """Apply the action on the last line of the text."""
         parsed = self._parse(action)
-        actions = () if isinstance(parsed, InvalidAction) else tuple(parsed)
+        actions = () if isinstance(parsed, InvalidAction) else tuple(map(self.scale.on_screen, parsed))
         pointed = [one for action in actions for one in targets(action.as_request(), self.nodes)]
         answer, png = self.client.do(self._steps(actions))
         self._turn += 1
@@ -168,7 +173,7 @@ class ScreenEnv(EpisodeEnv[T]):
         shown_error = answer.get("lost", error)
         observation = self._observation(f"error: {shown_error}" if shown_error else "", answer, png)
         over = verdict.over or "broken" in answer
-        info = {"targets": pointed} if pointed else {}
+        info = {"targets": [self.scale.in_picture(one) for one in pointed]} if pointed else {}
         return Turn(observation, verdict.reward_parts, not error, over, verdict.success, info)
 
     def screenshot(self) -> Png | None:
@@ -215,7 +220,14 @@ class ScreenEnv(EpisodeEnv[T]):
             return self._black()
         if (image.width, image.height) != (self.width, self.height):
             return self._black()
-        return Png.encode(draw_marks(image.pixels(), self.nodes)) if self.marks else image
+        if self.scale.picture == self.scale.screen and not self.marks:
+            return image
+        try:
+            picture = self.scale.shrunk(image.pixels())
+        except OSError:
+            return self._black()
+        return Png.encode(draw_marks(picture, self.scale.nodes(self.nodes)) if self.marks else picture)
 
     def _black(self) -> Png:
-        return Png.encode(np.zeros((self.height, self.width, 3), np.uint8))
+        width, height = self.scale.picture
+        return Png.encode(np.zeros((height, width, 3), np.uint8))

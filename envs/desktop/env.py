@@ -41,8 +41,10 @@ class DesktopEnv(ScreenEnv[DesktopTask]):
     sandbox_memory_mib, sandbox_image = SPEC.memory_mib, SPEC.image
     width, height = 1024, 768
 
-    def __init__(self, observation: ObservationMode = "text", marks: bool = False) -> None:
-        super().__init__(observation, marks)
+    def __init__(
+        self, observation: ObservationMode = "text", marks: bool = False, max_pixels: int | None = None
+    ) -> None:
+        super().__init__(observation, marks, max_pixels)
         self.desktop = DesktopSession()
 
     @property

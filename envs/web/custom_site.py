@@ -62,8 +62,10 @@ class CustomSiteEnv(BrowserEnv[SiteTask]):
     folder: Path | None = None
     port = PORT
 
-    def __init__(self, observation: ObservationMode = "text", marks: bool = False) -> None:
-        super().__init__(BrowserSession(), observation, marks)
+    def __init__(
+        self, observation: ObservationMode = "text", marks: bool = False, max_pixels: int | None = None
+    ) -> None:
+        super().__init__(BrowserSession(), observation, marks, max_pixels)
 
     def task(self, seed: int, split: str) -> SiteTask:
         """Return the task of a seed; ``train`` and ``test`` must not share a task."""

@@ -42,8 +42,14 @@ class BrowserEnv(ScreenEnv[T]):
     sandbox_memory_mib, sandbox_image = SPEC.memory_mib, SPEC.image
     width, height = 640, 480
 
-    def __init__(self, browser: BrowserSession, observation: ObservationMode = "text", marks: bool = False) -> None:
-        super().__init__(observation, marks)
+    def __init__(
+        self,
+        browser: BrowserSession,
+        observation: ObservationMode = "text",
+        marks: bool = False,
+        max_pixels: int | None = None,
+    ) -> None:
+        super().__init__(observation, marks, max_pixels)
         self.browser = browser
         self._origins: tuple[str, ...] = ()
         self._fixed_goal = ""

@@ -30,8 +30,9 @@ class DesktopTasksEnv(DesktopEnv):
         template: str | None = None,
         observation: ObservationMode = "text",
         marks: bool = False,
+        max_pixels: int | None = None,
     ) -> None:
-        super().__init__(observation, marks)
+        super().__init__(observation, marks, max_pixels)
         left_out = VISUAL if observation == "text" else frozenset[str]()
         self.choice = TemplateChoice(DESKTOP_SPLITS, by, held_out_application, template, left_out)
         if template in left_out:

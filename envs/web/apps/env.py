@@ -47,8 +47,9 @@ class WebAppsEnv(CustomSiteEnv):
         template: str | None = None,
         observation: ObservationMode = "text",
         marks: bool = False,
+        max_pixels: int | None = None,
     ) -> None:
-        super().__init__(observation, marks)
+        super().__init__(observation, marks, max_pixels)
         self.choice = TemplateChoice(APP_SPLITS, by, held_out_site, template)
         self._taken: list[tuple[str, Sequence[Node]]] = []
         """The valid actions so far, each with the nodes before it; ``oracle`` compares them with the solution."""

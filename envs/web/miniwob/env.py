@@ -40,10 +40,16 @@ class MiniWoBEnv(BrowserEnv[None]):
 
     width, height = 320, 320
 
-    def __init__(self, task: str, observation: ObservationMode = "text", marks: bool = False) -> None:
+    def __init__(
+        self,
+        task: str,
+        observation: ObservationMode = "text",
+        marks: bool = False,
+        max_pixels: int | None = None,
+    ) -> None:
         if task not in TASKS:
             raise ValueError(f"MiniWoB++ has no task {task!r}")
-        super().__init__(BrowserSession([SERVER]), observation, marks)
+        super().__init__(BrowserSession([SERVER]), observation, marks, max_pixels)
         self.task = task
         self.deterministic = task not in MOVING
         self.url = f"{ORIGIN}/miniwob/{task}.html"

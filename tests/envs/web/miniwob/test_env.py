@@ -157,17 +157,21 @@ def test_the_space_of_screenshots_is_right(browser: BrowserSession, observation:
     assert (seen["image"] == file) is not marks
 
 
-def test_coordinates_of_the_screenshot_can_be_clicked(browser: BrowserSession) -> None:
-    env = MiniWoBEnv("click-test", observation="both")
+@pytest.mark.parametrize(("max_pixels", "factor"), [(None, 1), (160 * 160, 2)])
+def test_coordinates_of_the_screenshot_can_be_clicked(
+    browser: BrowserSession, max_pixels: int | None, factor: int
+) -> None:
+    env = MiniWoBEnv("click-test", observation="both", max_pixels=max_pixels)
     env.browser = browser
     seen, _ = env.reset(seed=1)
     assert isinstance(seen, dict)
     assert seen in env.observation_space
     image = seen["image"].pixels()
-    assert image.shape == (env.height, env.width, 3)
+    assert image.shape == (env.height / factor, env.width / factor, 3)
     assert image.std() > 0
     (button,) = [node for node in env.nodes if node["role"] == "button"]
-    x, y, wide, high = button["rect"]
-    _, reward, over, _, _ = env.step(f"click({x + wide / 2}, {y + high / 2})")
+    x, y, wide, high = (side / factor for side in button["rect"])
+    _, reward, over, _, info = env.step(f"click({x + wide / 2}, {y + high / 2})")
     assert (reward, over) == (1.0, True)
+    assert info["targets"] == [[pytest.approx(x + wide / 2, abs=0.1), pytest.approx(y + high / 2, abs=0.1)]]
     assert env.step("noop()")[0] in env.observation_space

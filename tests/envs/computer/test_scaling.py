@@ -1,0 +1,62 @@
+"""Pictures smaller than the screen: their size, the coordinates of actions, and what is drawn on them."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from turnwise.envs.computer.calls import Action
+from turnwise.envs.computer.scaling import Scale
+from turnwise.envs.desktop.env import DesktopEnv
+from turnwise.envs.spaces import Png, PngSpace
+
+
+@given(st.integers(1, 4000), st.integers(1, 4000), st.integers(1024, 4_000_000))
+def test_a_picture_keeps_the_shape_within_its_pixels(width: int, height: int, most: int) -> None:
+    scale = Scale.of(width, height, most)
+    shown_width, shown_height = scale.picture
+    if width * height <= most:
+        assert scale.picture == (width, height)
+    else:
+        assert shown_width * shown_height <= max(most, width, height)
+        assert (shown_width - 1) / width <= (most / (width * height)) ** 0.5 <= (shown_width + 1) / width
+        assert (shown_height - 1) / height <= (most / (width * height)) ** 0.5 <= (shown_height + 1) / height
+
+
+def test_coordinates_are_those_of_the_picture() -> None:
+    scale = Scale.of(1024, 768, 512 * 384)
+    assert scale.picture == (512, 384)
+    click = Action("click", {"x": 100.0, "y": 50.5, "button": "left"})
+    assert scale.on_screen(click) == Action("click", {"x": 200.0, "y": 101.0, "button": "left"})
+    drag = Action("drag", {"x": 1.0, "y": 2.0, "to_x": 3.0, "to_y": 4.0})
+    assert scale.on_screen(drag).arguments == {"x": 2.0, "y": 4.0, "to_x": 6.0, "to_y": 8.0}
+    numbered = Action("click", {"id": 3})
+    assert scale.on_screen(numbered) is numbered
+    assert scale.in_picture([200.0, 101.0]) == [100.0, 50.5]
+    assert scale.in_picture([20, 40, 60, 80]) == [10.0, 20.0, 30.0, 40.0]
+    node = {"id": 1, "role": "button", "name": "", "rect": [20, 40, 60, 80]}
+    assert scale.nodes([node, {"id": 2}]) == [{**node, "rect": [10.0, 20.0, 30.0, 40.0]}, {"id": 2}]
+
+
+def test_a_pixel_is_the_mean_of_those_that_it_covers() -> None:
+    screen = np.arange(64 * 64 * 3, dtype=np.int64).reshape(64, 64, 3).astype(np.uint8)
+    screen[0:2, 0:2] = [[[10, 0, 0], [20, 0, 0]], [[30, 0, 0], [40, 0, 0]]]
+    shrunk = Scale.of(64, 64, 1024).shrunk(screen)
+    assert shrunk.shape == (32, 32, 3)
+    assert shrunk[0, 0].tolist() == [25, 0, 0]
+
+
+def test_too_few_pixels_and_pixels_of_a_text_are_refused() -> None:
+    with pytest.raises(ValueError, match="`max_pixels` is 10; a picture needs at least 1024"):
+        DesktopEnv("screenshot", max_pixels=10)
+    with pytest.raises(ValueError, match="`max_pixels` is of screenshots; set `observation`"):
+        DesktopEnv("text", max_pixels=2000)
+
+
+def test_the_space_and_a_black_picture_have_the_smaller_size() -> None:
+    env = DesktopEnv("screenshot", max_pixels=512 * 384)
+    assert env.observation_space["image"] == PngSpace(512, 384)  # type: ignore[index]
+    damaged = Png.encode(np.full((768, 1024, 3), 9, np.uint8))
+    damaged = Png(damaged[:60] + bytes(40) + damaged[100:])
+    for png in (b"", damaged, Png.encode(np.full((8, 8, 3), 9, np.uint8))):
+        image = env._image(png)
+        assert (image.width, image.height, int(image.pixels().max())) == (512, 384, 0)
