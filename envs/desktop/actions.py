@@ -2,7 +2,8 @@
 
 ``click(12)``, ``type("text")``, ``press("ctrl+s")``. A number is the number of an element in the observation; two
 numbers in place of one element are pixels of the screen, for policies that see screenshots. OSWorld's ``pyautogui``
-calls, and its words ``WAIT``, ``DONE`` and ``FAIL``, are accepted too (``pyautogui_adapter``).
+calls, its words ``WAIT``, ``DONE`` and ``FAIL`` (``pyautogui_adapter``), and the calls of UI-TARS (``ui_tars_adapter``)
+are accepted too.
 
 ``resolve`` replaces names of elements by their numbers, in the actions of oracles, near misses and tests:
 ``click({button 'Save'})`` names the first element in view of that role and name, ``{button 'Save' 2}`` the second one,
@@ -29,7 +30,7 @@ from ..computer.calls import (
     typed,
 )
 from ..computer.elements import Node, in_viewport
-from .pyautogui_adapter import adapt
+from . import pyautogui_adapter, ui_tars_adapter
 
 DIRECTIONS = ("up", "down", "left", "right")
 BUTTONS = ("left", "middle", "right")
@@ -40,7 +41,9 @@ DONE, FAIL = "done", "fail"
 def parse(text: str) -> Sequence[Action] | InvalidAction:
     """Return the actions on the last line of ``text``: one, or several for a line of ``pyautogui`` calls."""
     try:
-        adapted = adapt(text)
+        adapted = pyautogui_adapter.adapt(text)
+        if adapted is None:
+            adapted = ui_tars_adapter.adapt(text)
     except Invalid as invalid:
         return InvalidAction(str(invalid))
     if adapted is not None:
