@@ -10,7 +10,7 @@ it here.
 """
 
 from .failures import Failures, failure_clusters, failures_per_update
-from .fates import GroupFate, MemberFate, group_fates, left_out, training_of, waiting
+from .fates import GroupFate, MemberFate, group_fates, left_out, since_update_before, training_of, waiting
 from .groups import (
     active_groups,
     cancelled_groups,
@@ -119,6 +119,7 @@ __all__ = [
     "running_tallies",
     "scorable",
     "scored_from",
+    "since_update_before",
     "status_counts",
     "task_histories",
     "task_results",

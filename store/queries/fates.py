@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, and_, false, func, select, true
@@ -12,7 +13,7 @@ from ..operations.group_states import IMPORTED, RUN_ENDED
 from ..schema import among, batch_group, batch_item, rollout_group, train_batch, trajectory
 from .conditions import of_run, surviving
 from .lineage import TrajectoryUse
-from .lists import GroupRow
+from .lists import GroupRow, closed_between
 from .load import load_group_heads
 from .rewards import OF_OWN, own
 from .run_details import INTERRUPTED, update_times
@@ -119,8 +120,8 @@ class LeftOut:
 
 def left_out(conn: Connection, run: str, update: int) -> list[LeftOut]:
     """Return the groups that were filtered, expired or failed since the update before ``update``, the most first."""
-    times = update_times(conn, run, after=update - 2)
-    if update not in times:
+    span = since_update_before(conn, run, update)
+    if span is None:
         return []
     columns = rollout_group.c.state, rollout_group.c.reason
     states = [state.value for state in (GroupState.FILTERED, GroupState.EXPIRED, GroupState.FAILED)]
@@ -128,13 +129,20 @@ def left_out(conn: Connection, run: str, update: int) -> list[LeftOut]:
     which = (
         select(*columns, count, func.max(rollout_group.c.id))
         .where(surviving(rollout_group, run), rollout_group.c.purpose == Purpose.TRAIN.value)
-        .where(rollout_group.c.state.in_(states), rollout_group.c.closed_at <= times[update])
+        .where(rollout_group.c.state.in_(states), *closed_between(*span))
         .group_by(*columns)
         .order_by(count.desc(), *columns)
     )
-    if update - 1 in times:
-        which = which.where(rollout_group.c.closed_at > times[update - 1])
     return [LeftOut(*row) for row in conn.execute(which)]
+
+
+def since_update_before(conn: Connection, run: str, update: int) -> tuple[datetime | None, datetime] | None:
+    """Return when the update before ``update`` was recorded, None for the first one, and when ``update`` was.
+
+    None if the surviving history has no such update.
+    """
+    times = update_times(conn, run, after=update - 2)
+    return (times.get(update - 1), times[update]) if update in times else None
 
 
 def waiting(conn: Connection, run: str, update: int) -> int:

@@ -225,6 +225,7 @@ GROUPS = Listing(
         "state": rollout_group.c.state,
         "purpose": rollout_group.c.purpose,
         "task": rollout_group.c.task_no,
+        "reason": rollout_group.c.reason,
         "abandoned": rollout_group.c.abandoned,
     },
 )
@@ -292,10 +293,31 @@ def list_trajectories(
 
 
 def list_groups(
-    conn: Connection, *, limit: int = 100, after: str | None = None, descending: bool = True, **filters: Any
+    conn: Connection,
+    *,
+    limit: int = 100,
+    after: str | None = None,
+    descending: bool = True,
+    closed: tuple[datetime | None, datetime] | None = None,
+    **filters: Any,
 ) -> list[GroupRow]:
-    """Return a page of groups by age; filters are those of ``GROUPS.filters``. Raises StoreError."""
-    return GROUPS.page(conn, filters, limit=limit, after=after, descending=descending)
+    """Return a page of groups by age.
+
+    Args:
+        closed: only groups that closed after the first moment, if there is one, and not after the second.
+        filters: those of ``GROUPS.filters``.
+
+    Raises:
+        StoreError: a filter is unknown.
+    """
+    where = () if closed is None else closed_between(*closed)
+    return GROUPS.page(conn, filters, limit=limit, after=after, descending=descending, where=where)
+
+
+def closed_between(after: datetime | None, until: datetime) -> list[ColumnElement[bool]]:
+    """Return the conditions that a group closed after a moment, if there is one, and not after another one."""
+    closed = rollout_group.c.closed_at
+    return [closed <= until, *([] if after is None else [closed > after])]
 
 
 def find_group(conn: Connection, group: str) -> GroupRow:

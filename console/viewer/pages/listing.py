@@ -91,7 +91,14 @@ PAGES = (
         "/runs/{run:path}/groups",
         groups.load_groups_page,
         "groups.html",
-        {"state": tuple(one.value for one in GroupState), "purpose": PURPOSES, "task": TEXT, "after": TEXT},
+        {
+            "state": tuple(one.value for one in GroupState),
+            "purpose": PURPOSES,
+            "task": TEXT,
+            "update": NUMBER,
+            "reason": TEXT,
+            "after": TEXT,
+        },
     ),
     Page(
         "/runs/{run:path}/tasks",

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from random import Random
 from typing import Any
 
@@ -226,6 +227,7 @@ def reads(database: Database) -> dict[str, Callable[[Connection], object]]:
         "group_of": lambda conn: queries.group_of(conn, one),
         "latest_checkpoint": lambda conn: queries.latest_checkpoint(conn, run),
         "left_out": lambda conn: queries.left_out(conn, run, 2),
+        "since_update_before": lambda conn: queries.since_update_before(conn, run, 2),
         "waiting": lambda conn: queries.waiting(conn, run, 2),
         "list_groups": lambda conn: _pages(conn, queries.list_groups, GROUP_FILTERS),
         "list_metrics": lambda conn: queries.list_metrics(conn, run),
@@ -298,7 +300,12 @@ TRAJECTORY_FILTERS: list[dict[str, Any]] = [
     {"run": "r", "task": "task-1", "versions": (0, 1)},
     *({"run": "r", "sort": sort} for sort in ("reward", "n_steps")),
 ]
-GROUP_FILTERS: list[dict[str, Any]] = [{"run": "r"}, {"run": "r", "state": "ready"}, {"run": "r", "task": "task-1"}]
+GROUP_FILTERS: list[dict[str, Any]] = [
+    {"run": "r"},
+    {"run": "r", "state": "ready"},
+    {"run": "r", "state": "filtered", "closed": (None, datetime.now(UTC))},
+    {"run": "r", "task": "task-1"},
+]
 
 
 def _pages(conn: Connection, query: Callable[..., list[Any]], filters: list[dict[str, Any]]) -> None:

@@ -1,5 +1,8 @@
 """The page of an update: the weights of its batch, and the groups that are not in it."""
 
+import re
+from html import unescape
+
 import numpy as np
 import pytest
 from turnwise.records import GroupState
@@ -54,9 +57,16 @@ def test_an_update_names_the_groups_that_are_not_in_its_batch(own: Database) -> 
     for update, name in ((2, "b"), (3, "c")):
         call(own, "lease_groups", run="r", owner="learner", count=1, timeout_s=60)
         call(own, "acknowledge", run="r", update=update, parent=update - 1, groups=[name], **batch)
-    pages = [client_of(own).get(f"/api/runs/r/updates/{update}").json() for update in (1, 2, 3)]
+    client = client_of(own)
+    pages = [client.get(f"/api/runs/r/updates/{update}").json() for update in (1, 2, 3)]
     found = [[(one["state"], one["reason"], one["example"]) for one in page["left_out"]] for page in pages]
     failed = ("failed", "too few members", "lost")
     assert found == [[("filtered", "", "before")], [failed, ("filtered", "", "flat")], []]
+    links = re.findall(r'href="(/runs/r/groups[?]state=[^"]*)"', client.get("/runs/r/updates/2").text)
+    listed = [client.get(f"/api{unescape(link)}").json()["groups"] for link in links]
+    assert [[one["group"]["id"] for one in groups] for groups in listed] == [["lost"], ["flat"]]
+    assert "Closed after" in client.get(unescape(links[0])).text
+    assert [one["group"]["id"] for one in client.get("/api/runs/r/groups?update=1").json()["groups"]] == ["a", "before"]
+    assert client.get("/runs/r/groups?update=9").status_code == 404
     assert [page["waiting"] for page in pages] == [0, 1, 0]
     assert "no group was filtered, expired or failed" in client_of(own).get("/runs/r/updates/3").text
