@@ -114,6 +114,7 @@ class TaskResult:
     env_id: str
     options: Mapping[str, Any]
     split: str
+    seed: int
     counted: int
     successes: int
     example: str
@@ -135,7 +136,7 @@ def task_results(conn: Connection, run: RunRow, held_out: HeldOut | None) -> dic
     evaluated = surviving(trajectory, run.id) & (trajectory.c.purpose == Purpose.EVAL.value)
     which = (
         select(
-            *(task.c.id, task.c.env_id, task.c.options, task.c.split),
+            *(task.c.id, task.c.env_id, task.c.options, task.c.split, task.c.seed),
             func.count(RESULT).label("counted"),
             func.coalesce(func.sum(cast(RESULT, Integer)), 0).label("successes"),
             func.max(case((RESULT.is_not(None), trajectory.c.id), else_="")).label("example"),
@@ -150,7 +151,7 @@ def task_results(conn: Connection, run: RunRow, held_out: HeldOut | None) -> dic
     if held_out is not None:
         which = which.where(rollout_group.c.id.startswith(held_out.groups, autoescape=True))
     return {
-        row.id: TaskResult(row.env_id, row.options, row.split, row.counted, row.successes, row.example)
+        row.id: TaskResult(row.env_id, row.options, row.split, row.seed, row.counted, row.successes, row.example)
         for row in conn.execute(which)
     }
 

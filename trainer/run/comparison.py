@@ -54,6 +54,10 @@ class ComparedRun:
     """Trained tokens, of all updates."""
     wall_s: float
     """From the start of the run to its end or, if it has not ended, to now. Includes the time before a resume."""
+    tokens_per_success: float | None
+    """Sampled tokens of the newest update's batch per episode of it that succeeded; None without a success."""
+    seconds_per_success: float | None
+    """Seconds of training of that update per episode of its batch that succeeded; None likewise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +99,8 @@ def compare(database: Database, names: Sequence[str]) -> Comparison:
                 reward=summary.reward,
                 tokens=tokens[row.id],
                 wall_s=((row.ended_at or now) - row.created_at).total_seconds(),
+                tokens_per_success=summary.tokens_per_success,
+                seconds_per_success=summary.seconds_per_success,
             )
         )
     return Comparison(found, differing({row.id: row.config for row in rows if row.kind == rows[0].kind}))

@@ -13,9 +13,9 @@ from ..given import BadAddress, Given
 
 RUNS_MAX = 8
 TASKS_SHOWN = 15
+"""Tasks that became better, and tasks that became worse."""
 LIKE_LENGTHS = 1.25
 """Runs whose numbers of updates differ by a larger factor did not train equally long."""
-"""Tasks that became better, and tasks that became worse."""
 AXES = ("updates", "tokens", "time")
 
 
@@ -23,10 +23,12 @@ AXES = ("updates", "tokens", "time")
 class TaskDifference:
     """A task on which the first run and another one were evaluated."""
 
-    task: str
+    id: str
+    """Of the task."""
     env_id: str
     options: Mapping[str, Any]
     split: str
+    seed: int
     first: float
     """Success of the first run."""
     other: float
@@ -120,10 +122,10 @@ def paired_tasks(run: str, first: Mapping[str, TaskResult], other: Mapping[str, 
     for task, one in first.items():
         its = other.get(task)
         if its is not None and one.counted and its.counted:
-            episodes = one.example, its.example
-            common.append(TaskDifference(task, one.env_id, one.options, one.split, one.success, its.success, *episodes))
+            named = task, one.env_id, one.options, one.split, one.seed
+            common.append(TaskDifference(*named, one.success, its.success, one.example, its.example))
     better, worse = (sum(sign * one.change > 0 for one in common) for sign in (1, -1))
-    falling = sorted((one for one in common if one.change < 0), key=lambda one: (one.change, one.task))
-    rising = sorted((one for one in common if one.change > 0), key=lambda one: (-one.change, one.task))
+    falling = sorted((one for one in common if one.change < 0), key=lambda one: (one.change, one.id))
+    rising = sorted((one for one in common if one.change > 0), key=lambda one: (-one.change, one.id))
     shown = [*falling[:TASKS_SHOWN], *rising[:TASKS_SHOWN]]
     return PairedTasks(run, better, worse, len(common) - better - worse, sign_test(better, worse), shown)

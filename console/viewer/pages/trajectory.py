@@ -74,6 +74,8 @@ class TrajectoryPage:
     total: int
     """Turns of the episode."""
     start: int
+    beyond: int | None
+    """The turn that the URL names, if the episode ended before it: the last ones are shown instead."""
     previous_start: int | None
     next_start: int | None
     final: Cut | None
@@ -115,9 +117,11 @@ def load_trajectory_page(database: Database, given: Given) -> TrajectoryPage:
         rewards = queries.rewards_of(conn, [name]).get(name)
         branches = queries.branches_of(conn, name)
     tokens, texts = tokens_of(database, found)
-    start = given.number("turn") if full else given.number("start")
     total, limit = len(found.steps), None if full else FIELD_CHARS
-    end = start + (1 if full else TURNS_SHOWN)
+    asked = given.number("turn") if full else given.number("start")
+    count = 1 if full else TURNS_SHOWN
+    start = asked if asked <= total else max(total - 1, 0) // count * count
+    end = start + count
     versions = versions_by_turn(found)
     first = min(start, max(total - 1, 0)) // TIMELINE_TURNS * TIMELINE_TURNS
     timed = found.steps[first : first + TIMELINE_TURNS]
@@ -160,6 +164,7 @@ def load_trajectory_page(database: Database, given: Given) -> TrajectoryPage:
         turns=turns,
         total=total,
         start=start,
+        beyond=asked if asked > total else None,
         previous_start=max(start - TURNS_SHOWN, 0) if start and not full else None,
         next_start=end if end < total and not full and view == "text" else None,
         final=None if last is None else Cut.of(last, limit),

@@ -30,12 +30,24 @@ def test_the_tasks_that_decide_lead_to_an_episode_of_both_runs(own: Database) ->
     page = client_of(own).get("/api/compare?runs=one,two").json()
     (paired,) = page["paired"]
     assert (paired["better"], paired["worse"], paired["equal"]) == (1, 2, 1)
-    assert [(one["task"], one["first_episode"], one["other_episode"]) for one in paired["tasks"]] == [
-        (f"task-{seed}", f"one:eval-{seed}-0", f"two:eval-{seed}-0") for seed in (0, 3, 1)
-    ]
+    tasks = [(one["id"], one["seed"], one["first_episode"], one["other_episode"]) for one in paired["tasks"]]
+    assert tasks == [(f"task-{seed}", seed, f"one:eval-{seed}-0", f"two:eval-{seed}-0") for seed in (0, 3, 1)]
     shown = client_of(own).get("/compare?runs=one,two").text
     assert "/trajectories/two%3Aeval-3-0" in shown
     assert shown.count('<span class="quiet">first</span>') == 2
+    assert '" title="task task-3">seed 3</a>' in shown
+
+
+def test_the_cost_of_a_success_is_beside_the_success(own: Database) -> None:
+    for run, success in (("one", 0.5), ("two", 0.0)):
+        create_run(own, run)
+        call(own, "add_version", run=run, update=0, parent=None)
+        metrics = {"success": success, "trajectories": 8, "turns": 20, "response_tokens": 6.0}
+        batch = {"owner": "learner", "groups": [], "items": []}
+        call(own, "acknowledge", run=run, update=1, parent=0, metrics=metrics, **batch)
+    runs = client_of(own).get("/api/compare?runs=one,two").json()["comparison"]["runs"]
+    assert [one["tokens_per_success"] for one in runs] == [30.0, None]
+    assert "Tokens per success" in client_of(own).get("/compare?runs=one,two").text
 
 
 @pytest.mark.parametrize(
@@ -66,6 +78,7 @@ def test_runs_of_unequal_length_are_named() -> None:
     def lasting(run: str, updates: int, kind: str = "train") -> ComparedRun:
         none: Any = {"split": "", "evaluation": "", "rate": None, "difference": None, "batch_success": None}
         none |= {"environments": [], "by_environment": {}, "reward": None, "tokens": 0, "wall_s": 0.0}
+        none |= {"tokens_per_success": None, "seconds_per_success": None}
         return ComparedRun(run=run, kind=kind, status="finished", updates=updates, **none)
 
     runs = [lasting("long", 54), lasting("short", 26), lasting("like", 50), lasting("played", 0, "eval")]

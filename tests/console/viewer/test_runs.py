@@ -121,7 +121,7 @@ def test_an_evaluation_has_the_interval_of_its_success(own: Database) -> None:
     assert "mean per episode" in page
     assert "The settings of its command." in page
     assert "differ from the defaults" not in page
-    assert "Training episodes" not in client_of(own).get("/runs/e/failures").text
+    assert "the training episodes" not in client_of(own).get("/runs/e/failures").text
 
 
 def test_an_import_is_told_from_a_training_run(own: Database) -> None:

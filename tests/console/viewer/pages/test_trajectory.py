@@ -65,3 +65,15 @@ def test_a_page_has_the_sandbox_and_draws_the_targets(own: Database) -> None:
     assert '<rect x="7" y="17" width="36" height="14" rx="4"/>' in page
     assert '<circle cx="5" cy="6" r="11"/>' in page
     assert "image <code>web</code>, digest <code>sha256:ab</code> · backend docker · cpus 2.0 · memory 512 MiB" in page
+
+
+@pytest.mark.parametrize(
+    ("query", "turns", "beyond"), [("turn=9", [1], 9), ("start=9", [0, 1], 9), ("turn=2", [], None)]
+)
+def test_a_turn_beyond_the_end_is_named_and_the_last_ones_are_shown(
+    client: TestClient, query: str, turns: list[int], beyond: int | None
+) -> None:
+    page = client.get(f"/api/trajectories/a-0?{query}").json()
+    assert ([turn["index"] for turn in page["turns"]], page["beyond"]) == (turns, beyond)
+    named = "There is no turn 9: the episode has 2 turns" in client.get(f"/trajectories/a-0?{query}").text
+    assert named == (beyond is not None)

@@ -39,4 +39,4 @@ def test_a_long_episode_has_the_time_of_the_turns_around_the_shown_ones(
     page = client.get("/api/trajectories/a-0?turn=1").json()
     assert (page["timeline_start"], {one["turn"] for one in page["timeline"]["segments"]}) == (1, {1})
     assert "turns 1 to 1 of 2: the others are left out" in client.get("/trajectories/a-0?turn=1").text
-    assert client.get("/api/trajectories/a-0?start=9").json()["timeline_start"] == 1
+    assert client.get("/api/trajectories/a-0?turn=9").json()["timeline_start"] == 1
