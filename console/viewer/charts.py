@@ -104,7 +104,7 @@ CHARTS = (
         "returns",
         "Failed episodes",
         "number",
-        note="Since the update before, by status, retried ones included",
+        note="Since the drawn update before, by status, retried ones included",
         is_stacked=True,
         prefix=FAILURES,
     ),

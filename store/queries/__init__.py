@@ -4,9 +4,9 @@
 and reward sets, ``groups`` what the driver of a run continues with, ``lineage`` the versions of a run and its updates
 with their batches, ``run_details`` its counts, ``run_summaries`` the numbers of a page of runs, and ``run_reader`` the
 groups and successes that a replay buffer selects from, outside the event loop. ``fates`` returns what became of groups,
-``failures`` the failures of a run in clusters, and ``task_history`` success per task over time. A query takes a
-connection of ``Database.read`` and changes nothing; to add one, write the function in the module of its kind and export
-it here.
+``failures`` the failures of a run in clusters, and ``task_history`` success per task over time. ``updates`` selects so
+many updates of a long run that a curve has its shape. A query takes a connection of ``Database.read`` and changes
+nothing; to add one, write the function in the module of its kind and export it here.
 """
 
 from .failures import Failures, failure_clusters, failures_per_update
@@ -44,6 +44,7 @@ from .rewards import load_scored, not_in_set, returns_in, reward_set, reward_set
 from .run_details import (
     accounting,
     batch_metrics,
+    batch_values,
     cut_off,
     driven_run,
     failed_for_good,
@@ -56,8 +57,17 @@ from .run_details import (
     update_times,
 )
 from .run_reader import RunReader
-from .run_summaries import evaluations, run_summaries, task_results, tokens_by_run, trained_tokens
+from .run_summaries import (
+    evaluation_marks,
+    evaluations,
+    held_out,
+    run_summaries,
+    task_results,
+    tokens_by_run,
+    trained_tokens,
+)
 from .task_history import task_histories, trajectory_names
+from .updates import Updates, thinned
 
 __all__ = [
     "NULL",
@@ -67,15 +77,18 @@ __all__ = [
     "GroupFate",
     "MemberFate",
     "RunReader",
+    "Updates",
     "accounting",
     "active_groups",
     "batch_metrics",
+    "batch_values",
     "best_checkpoint",
     "branches_of",
     "cancelled_groups",
     "checkpoints",
     "cut_off",
     "driven_run",
+    "evaluation_marks",
     "evaluations",
     "failed_for_good",
     "failure_clusters",
@@ -90,6 +103,7 @@ __all__ = [
     "group_fates",
     "group_of",
     "group_row_of",
+    "held_out",
     "latest_checkpoint",
     "left_out",
     "list_driven_runs",
@@ -123,6 +137,7 @@ __all__ = [
     "status_counts",
     "task_histories",
     "task_results",
+    "thinned",
     "tokens_by_run",
     "trained_tokens",
     "training_of",

@@ -17,6 +17,7 @@ from .lists import GroupRow, closed_between
 from .load import load_group_heads
 from .rewards import OF_OWN, own
 from .run_details import INTERRUPTED, update_times
+from .updates import Updates
 
 WAITING_UPDATES = 8
 FLAT_RANGE = 1e-6
@@ -141,7 +142,7 @@ def since_update_before(conn: Connection, run: str, update: int) -> tuple[dateti
 
     None if the surviving history has no such update.
     """
-    times = update_times(conn, run, after=update - 2)
+    times = update_times(conn, run, Updates(update - 1, update))
     return (times.get(update - 1), times[update]) if update in times else None
 
 
@@ -150,7 +151,7 @@ def waiting(conn: Connection, run: str, update: int) -> int:
 
     The next ``WAITING_UPDATES`` updates are looked through: a group that waits longer expires.
     """
-    times = update_times(conn, run, after=update - 1)
+    times = update_times(conn, run, Updates(update, update))
     if update not in times:
         return 0
     following = select(train_batch.c.version_id).where(

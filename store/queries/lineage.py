@@ -6,7 +6,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Row, and_, false, select
+from sqlalchemy import ColumnElement, Connection, Row, and_, false, select
 
 from ...records import PolicyVersion
 from ..errors import NotFound
@@ -236,7 +236,11 @@ def _no_update(conn: Connection, run: str, update: int) -> NotFound:
 
 def versions(conn: Connection, run: str) -> dict[int, PolicyVersion]:
     """Return all versions of a run by id, abandoned ones included."""
-    which = select(policy_version).where(of_run(policy_version, run)).order_by(policy_version.c.id)
+    return _versions(conn, run)
+
+
+def _versions(conn: Connection, run: str, *where: ColumnElement[bool]) -> dict[int, PolicyVersion]:
+    which = select(policy_version).where(of_run(policy_version, run), *where).order_by(policy_version.c.id)
     return {
         row.id: PolicyVersion(
             run=run,
@@ -252,7 +256,8 @@ def versions(conn: Connection, run: str) -> dict[int, PolicyVersion]:
 
 def checkpoints(conn: Connection, run: str) -> list[PolicyVersion]:
     """Return the surviving versions that have a checkpoint, oldest first."""
-    return [v for v in versions(conn, run).values() if v.checkpoint and not v.abandoned]
+    saved = policy_version.c.checkpoint != "", policy_version.c.abandoned == false()
+    return list(_versions(conn, run, *saved).values())
 
 
 def latest_checkpoint(conn: Connection, run: str) -> PolicyVersion | None:

@@ -20,6 +20,7 @@ from ..schema import RESULT, metric, no_of, rollout_group, task, trajectory
 from ..schema import run as run_table
 from .conditions import of_run, row_count, surviving
 from .nearest import not_found
+from .updates import ALL, Updates
 
 NULL = object()
 """The value of a filter for rows that have no value in that column."""
@@ -337,11 +338,11 @@ def group_row_of(conn: Connection, trajectory_id: str) -> GroupRow:
     return found[0]
 
 
-def list_metrics(conn: Connection, run: str, kind: str = "train", *, after: int = -1) -> list[dict[str, Any]]:
-    """Return the metrics of the surviving updates after ``after``, each with its ``update``, in order."""
+def list_metrics(conn: Connection, run: str, kind: str = "train", updates: Updates = ALL) -> list[dict[str, Any]]:
+    """Return the metrics of the surviving updates of ``updates``, each with its ``update``, in order."""
     which = (
         select(metric.c.update_no, metric.c.data)
-        .where(surviving(metric, run), metric.c.kind == kind, metric.c.update_no > after)
+        .where(surviving(metric, run), metric.c.kind == kind, updates.contain(metric.c.update_no))
         .order_by(metric.c.update_no)
     )
     return [{"update": update, **data} for update, data in conn.execute(which)]

@@ -18,9 +18,10 @@ from ..schema import FAILED, batch_item, policy_version, rollout_group, train_ba
 from ..schema import run as run_table
 from .conditions import counts_by, of_run, row_count, surviving, training
 from .groups import cancelled_groups, group_counts
-from .lineage import BestCheckpoint, best_checkpoint, latest_checkpoint, versions
+from .lineage import BestCheckpoint, best_checkpoint, latest_checkpoint
 from .lists import RUNS, TRAJECTORIES, RunRow, TrajectoryRow, find_run, list_runs
 from .rewards import RewardSet, reward_sets
+from .updates import ALL, Updates, newest_update
 
 DROPPED = trajectory.c.ended_by == EndedBy.CONTROLLER.value
 """Whether the rollout controller dropped a trajectory: its status is cancelled, but not a failure."""
@@ -52,21 +53,32 @@ def run_totals(conn: Connection, run: str) -> RunTotals:
     return RunTotals(row_count(conn, training(trajectory, run)), *conn.execute(used).one())
 
 
-def batch_metrics(conn: Connection, run: str, *, after: int = -1) -> list[dict[str, Any]]:
-    """Return the metrics of each surviving update after ``after`` with its ``update`` and ``version``, in order."""
+def batch_metrics(conn: Connection, run: str, updates: Updates = ALL) -> list[dict[str, Any]]:
+    """Return the metrics of each surviving update of ``updates`` with its ``update`` and ``version``, in order."""
     which = (
         select(train_batch.c.update_no, train_batch.c.version_id, train_batch.c.metrics)
-        .where(surviving(train_batch, run), train_batch.c.update_no > after)
+        .where(surviving(train_batch, run), updates.contain(train_batch.c.update_no))
         .order_by(train_batch.c.update_no)
     )
     return [{**metrics, "update": update, "version": version} for update, version, metrics in conn.execute(which)]
 
 
-def update_times(conn: Connection, run: str, *, after: int = -1) -> dict[int, datetime]:
-    """Return when each surviving update after ``after`` was recorded, in order."""
+def batch_values(conn: Connection, run: str, name: str, updates: Updates = ALL) -> dict[int, float | None]:
+    """Return one metric of each surviving update of ``updates`` by number, in order; None where it is missing."""
+    value = train_batch.c.metrics[name].as_float()
+    which = (
+        select(train_batch.c.update_no, value)
+        .where(surviving(train_batch, run), updates.contain(train_batch.c.update_no))
+        .order_by(train_batch.c.update_no)
+    )
+    return dict(map(tuple, conn.execute(which)))
+
+
+def update_times(conn: Connection, run: str, updates: Updates = ALL) -> dict[int, datetime]:
+    """Return when each surviving update of ``updates`` was recorded, in order."""
     which = (
         select(train_batch.c.update_no, train_batch.c.created_at)
-        .where(surviving(train_batch, run), train_batch.c.update_no > after)
+        .where(surviving(train_batch, run), updates.contain(train_batch.c.update_no))
         .order_by(train_batch.c.update_no)
     )
     return dict(map(tuple, conn.execute(which)))
@@ -254,12 +266,13 @@ def run_details(database: Database, run: str) -> RunDetails:
     """Return a run with its counts, newest checkpoint, last metrics and reward sets. Raises NotFound."""
     driven = driven_run(database, run)
     with database.read() as conn:
-        surviving = [version.update for version in versions(conn, run).values() if not version.abandoned]
-        metrics = batch_metrics(conn, run)
+        newest = newest_update(conn, run)
+        made = select(func.max(policy_version.c.update_no)).where(surviving(policy_version, run))
+        metrics = [] if newest is None else batch_metrics(conn, run, Updates(newest))
         groups, cancelled = group_counts(conn, run), cancelled_groups(conn, run)
         return RunDetails(
             driven=driven,
-            updates=max([0, *surviving]),
+            updates=max(conn.execute(made).scalar_one() or 0, 0),
             checkpoint=latest_checkpoint(conn, run),
             best=best_checkpoint(conn, run),
             groups={**groups, GroupState.FAILED: groups[GroupState.FAILED] - cancelled},

@@ -7,7 +7,8 @@ newest surviving evaluation; any other run those of its ended trajectories. No t
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from itertools import islice
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Integer, and_, case, cast, false, func, select
 
@@ -15,8 +16,9 @@ from ...rates import Rate
 from ...records import Purpose
 from ..schema import EVALUATION, PACE, RESULT, among, batch_item, metric, rollout_group, task, train_batch, trajectory
 from ..schema import run as run_table
-from .conditions import of_run, surviving
+from .conditions import surviving
 from .lists import RunRow
+from .updates import evenly
 
 TRAIN = "train"
 """The kind of a training run."""
@@ -93,18 +95,45 @@ def _tokens_per_success(batch: Mapping[str, Any]) -> float | None:
     return per_turn * turns / successes if per_turn and turns and successes else None
 
 
-def evaluations(conn: Connection, runs: Iterable[str]) -> dict[str, list[HeldOut]]:
+class EvaluationMark(NamedTuple):
+    """An evaluation inside a training run, without its result."""
+
+    no: int
+    """``metric.no``"""
+    update: int
+    name: str
+
+
+def evaluation_marks(conn: Connection, runs: Iterable[str]) -> dict[str, list[EvaluationMark]]:
     """Return the surviving evaluations of each of ``runs``, oldest first; a run without one is left out."""
     which = (
-        select(run_table.c.id, metric.c.kind, metric.c.update_no, metric.c.data)
+        select(run_table.c.id, metric.c.no, metric.c.update_no, metric.c.kind)
         .join(metric, metric.c.run_no == run_table.c.no)
         .where(metric.c.kind.startswith(EVALUATION), metric.c.abandoned == false())
         .order_by(metric.c.update_no, metric.c.no)
     )
-    found: dict[str, list[HeldOut]] = defaultdict(list)
+    found: dict[str, list[EvaluationMark]] = defaultdict(list)
     for row in among(conn, which, run_table.c.id, runs):
-        found[row.id].append(_held_out(row.kind, row.update_no, row.data))
+        found[row.id].append(EvaluationMark(row.no, row.update_no, row.kind.removeprefix(EVALUATION)))
     return found
+
+
+def held_out(conn: Connection, marks: Sequence[EvaluationMark]) -> list[HeldOut]:
+    """Return the results of evaluations, in the given order."""
+    rows = among(conn, select(metric.c.no, metric.c.data), metric.c.no, [one.no for one in marks])
+    data = dict(map(tuple, rows))
+    return [_held_out(one.name, one.update, data[one.no]) for one in marks]
+
+
+def evaluations(conn: Connection, runs: Iterable[str], most: int | None = None) -> dict[str, list[HeldOut]]:
+    """Return the surviving evaluations of each of ``runs``, oldest first; a run without one is left out.
+
+    Args:
+        most: per run; of more evaluations, every n-th is returned, the newest included.
+    """
+    marks = {run: evenly(of_run, most) for run, of_run in evaluation_marks(conn, runs).items()}
+    found = iter(held_out(conn, [one for of_run in marks.values() for one in of_run]))
+    return {run: list(islice(found, len(of_run))) for run, of_run in marks.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,13 +187,8 @@ def task_results(conn: Connection, run: RunRow, held_out: HeldOut | None) -> dic
 
 def trained_tokens(conn: Connection, run: str) -> int:
     """Return how many tokens the surviving updates of a run trained on, reused ones included."""
-    both = and_(train_batch.c.run_no == batch_item.c.run_no, train_batch.c.version_id == batch_item.c.version_id)
-    which = (
-        select(func.coalesce(func.sum(batch_item.c.tokens_trained), 0))
-        .join(train_batch, both)
-        .where(of_run(batch_item, run), train_batch.c.abandoned == false())
-    )
-    return int(conn.execute(which).scalar_one())
+    tokens = func.coalesce(func.sum(batch_item.c.tokens_trained), 0)
+    return int(conn.execute(select(tokens).where(surviving(batch_item, run))).scalar_one())
 
 
 def tokens_by_run(conn: Connection, runs: Iterable[str]) -> dict[str, int]:
@@ -226,7 +250,7 @@ def _trained(
         row.id: (
             row.update_no or 0,
             row.metrics or {},
-            None if row.kind is None else _held_out(row.kind, row.at, row.data),
+            None if row.kind is None else _held_out(row.kind.removeprefix(EVALUATION), row.at, row.data),
             (row.pace or {}).get("update_seconds"),
         )
         for row in among(conn, which, run_table.c.id, runs)
@@ -262,10 +286,10 @@ def _total(rows: Sequence[Any]) -> tuple[list[str], float | None, float | None]:
     return environments, sum(row.successes for row in rows) / counted, sum(row.reward for row in rows) / counted
 
 
-def _held_out(kind: str, update: int, data: Mapping[str, Any]) -> HeldOut:
+def _held_out(name: str, update: int, data: Mapping[str, Any]) -> HeldOut:
     of_result = {field.name: data[field.name] for field in fields(Rate) if field.name in data}
     by_environment = {name: Rate.of_json(rate) for name, rate in data.get("by_environment", {}).items()}
-    name, reward = kind.removeprefix(EVALUATION), data.get("reward") or 0.0
+    reward = data.get("reward") or 0.0
     return HeldOut(
         name,
         update,

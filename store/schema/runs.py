@@ -136,6 +136,7 @@ batch_item = Table(
     ForeignKeyConstraint(["run_no", "version_id"], ["train_batch.run_no", "train_batch.version_id"]),
     Index(None, "trajectory_no"),
     Index("uq_batch_item_once", "trajectory_no", unique=True, **surviving("fresh")),
+    Index("ix_batch_item_tokens", "run_no", "tokens_trained", **surviving()),
 )
 
 EVALUATION = "evaluation "

@@ -114,7 +114,7 @@ PAGES = (
     ),
     Page("/runs/{run:path}/failures", failures.load_failures, "failures.html"),
     Page("/runs/{run:path}/updates/{update}", update.load_update_page, "update.html", {"start": NUMBER}),
-    Page("/runs/{run:path}/series", load_series, query={"cursor": TEXT}),
+    Page("/runs/{run:path}/series", load_series, query={"cursor": TEXT, "from": NUMBER, "to": NUMBER}),
     Page("/runs/{run:path}/now", run.load_now, "now.html"),
     Page("/runs/{run:path}", run.load_run, "run.html", CHARTS),
 )

@@ -5,20 +5,25 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
+from sqlalchemy import Connection
+
 from ....rates import Rate
 from ....records import GroupState, PolicyVersion
 from ....store import queries
 from ....store.database import Database
+from ....store.queries import Updates
 from ....store.queries.lineage import BestCheckpoint
 from ....store.queries.run_details import DrivenRun
-from ....store.queries.run_summaries import TRAIN, HeldOut, RunSummary, TaskResult
+from ....store.queries.run_summaries import TRAIN, EvaluationMark, HeldOut, RunSummary, TaskResult
 from ....trainer.config.defaults import ConfigKey, config_keys
 from ..charts import Chart, Section, leading, sections
 from ..given import Given
+from ..series import POINTS_MAX
 
 RECENT = 10
 """Updates whose mean a tile compares the newest one with."""
 STEPS_MAX = 80
+EVALUATIONS_MAX = 100
 TILES = ("success", "reward", "staleness_mean")
 
 
@@ -41,7 +46,7 @@ class Step:
     update: int
     """The last one."""
     success: float | None
-    """Mean over their batches."""
+    """Mean over their batches; of a long run, over those of every n-th update."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +77,11 @@ class RunNow:
     shares: Sequence[Share]
     steps: Sequence[Step]
     """At most ``STEPS_MAX``."""
+    every: int
+    """1 if ``steps`` and the curves have all updates, n if they have those that n divides and the newest one."""
     evaluations: Sequence[HeldOut]
-    """Oldest first."""
+    """The newest ones, at most ``EVALUATIONS_MAX``, oldest first."""
+    n_evaluations: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +113,10 @@ def load_now(database: Database, given: Given) -> RunNow:
     driven = queries.driven_run(database, run)
     with database.read() as conn:
         groups, cancelled = queries.group_counts(conn, run), queries.cancelled_groups(conn, run)
-        metrics = queries.batch_metrics(conn, run)
-        evaluations = queries.evaluations(conn, [run]).get(run, [])
+        marks = queries.evaluation_marks(conn, [run]).get(run, [])
+        updates = queries.thinned(conn, run, POINTS_MAX)
+        metrics = _recent(conn, run, updates, marks)
+        evaluations = queries.held_out(conn, marks[-EVALUATIONS_MAX:])
         return RunNow(
             run=run,
             driven=driven,
@@ -115,8 +125,10 @@ def load_now(database: Database, given: Given) -> RunNow:
             tiles={name: _change(metrics, name, evaluations) for name in TILES},
             tokens=queries.trained_tokens(conn, run),
             shares=_shares(driven, groups, cancelled),
-            steps=_steps(metrics),
+            steps=_steps(queries.batch_values(conn, run, "success", updates)),
+            every=updates.every,
             evaluations=evaluations,
+            n_evaluations=len(marks),
         )
 
 
@@ -146,13 +158,25 @@ def _before(updates: int) -> str:
     return "to the update before" if updates == 1 else f"to the {updates} updates before"
 
 
-def _steps(metrics: Sequence[Mapping[str, Any]]) -> list[Step]:
-    width = ceil(len(metrics) / STEPS_MAX)
-    found = []
-    for start in range(0, len(metrics), width or 1):
-        part = metrics[start : start + width]
-        known = [one["success"] for one in part if one.get("success") is not None]
-        found.append(Step(part[0]["update"], part[-1]["update"], sum(known) / len(known) if known else None))
+def _recent(
+    conn: Connection, run: str, updates: Updates, evaluations: Sequence[EvaluationMark]
+) -> list[dict[str, Any]]:
+    """Return the metrics of the newest updates, and of the last ones up to the newest evaluation before."""
+    if updates.last is None:
+        return []
+    newest = queries.batch_metrics(conn, run, Updates(updates.last - RECENT, updates.last))
+    at = max((one.update for one in evaluations if one.update < updates.last), default=updates.last)
+    before = Updates(max(at - RECENT + 1, 0), min(at, updates.last - RECENT - 1))
+    return queries.batch_metrics(conn, run, before) + newest
+
+
+def _steps(success: Mapping[int, float | None]) -> list[Step]:
+    numbers, width, found = list(success), ceil(len(success) / STEPS_MAX), list[Step]()
+    for start in range(0, len(numbers), width or 1):
+        part = numbers[start : start + width]
+        known = [value for number in part if (value := success[number]) is not None]
+        first = found[-1].update + 1 if found else part[0]
+        found.append(Step(first, part[-1], sum(known) / len(known) if known else None))
     return found
 
 

@@ -25,6 +25,8 @@ SORTS: Mapping[str, Callable[["RunLine"], float | None]] = {
     "seconds_per_success": lambda run: _least(run.summary.seconds_per_success),
 }
 """By name, the value of which the highest is first; a run without one is last."""
+EVALUATIONS_DRAWN = 32
+"""Per run."""
 KINDS = ("train", "eval", "import")
 STATUSES = ("running", INTERRUPTED, "finished", "failed", "stopped")
 
@@ -46,7 +48,7 @@ class RunLine:
     tokens: int | None
     """Trained tokens; None without an update."""
     evaluations: Sequence[HeldOut]
-    """Oldest first."""
+    """Oldest first; of more than ``EVALUATIONS_DRAWN``, every n-th and the newest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +93,7 @@ def load_runs(database: Database, given: Given) -> RunsPage:
     names = [one.run.id for one in shown]
     with database.read() as conn:
         summaries = queries.run_summaries(conn, [one.run for one in shown])
-        tokens, evaluations = queries.tokens_by_run(conn, names), queries.evaluations(conn, names)
+        tokens, evaluations = queries.tokens_by_run(conn, names), queries.evaluations(conn, names, EVALUATIONS_DRAWN)
     lines = [
         RunLine(
             id=one.run.id,

@@ -90,7 +90,7 @@ def load_tasks(database: Database, given: Given) -> TasksPage:
     chosen, family, start = given.choice("purpose", list(Purpose)), given.text("family"), given.number("start")
     with database.read() as conn:
         is_training = queries.find_run(conn, run).kind == "train"
-        names = {one.update: one.name for one in queries.evaluations(conn, [run]).get(run, [])}
+        names = {one.update: one.name for one in queries.evaluation_marks(conn, [run]).get(run, [])}
         purpose = Purpose(chosen or (Purpose.TRAIN if is_training and not names else Purpose.EVAL))
         histories = queries.task_histories(conn, run, purpose)
         updates = {one.id: one.update for one in queries.versions(conn, run).values() if not one.abandoned}

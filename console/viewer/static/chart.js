@@ -332,6 +332,7 @@ export class Board {
   zoom(domain) {
     this.zoomed = domain;
     this.changed();
+    this.onzoom?.();
   }
 
   hover(x, source) { for (const chart of this.charts) chart.hover(x, chart === source); }

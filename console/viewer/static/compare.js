@@ -35,7 +35,9 @@ async function start() {
 function placesOf(series, axis) {
   if (axis === "updates") return (update) => Math.max(update, 0);
   let sum = 0;
-  const columns = { tokens: () => series.values.tokens?.map((one) => (sum += one ?? 0)) ?? [], time: () => series.seconds };
+  // Of a long run, a value stands for the updates since the drawn one before.
+  const updates = (at) => (at ? series.updates[at] - series.updates[at - 1] : series.every);
+  const columns = { tokens: () => series.values.tokens?.map((one, at) => (sum += (one ?? 0) * updates(at))) ?? [], time: () => series.seconds };
   const values = columns[axis]();
   const known = new Map(series.updates.map((update, at) => [update, values[at] ?? 0]));
   return (update) => known.get(update) ?? 0;

@@ -7,21 +7,25 @@ if (host) start();
 async function start() {
   const answer = await fetch(host.dataset.series).catch(() => null);
   if (!answer?.ok) return trouble("The curves cannot be loaded; load the page again.");
-  const curves = new Curves(new Board((update) => location.assign(`${host.dataset.updates}/${update}`)));
-  const series = await answer.json();
+  const board = new Board((update) => location.assign(`${host.dataset.updates}/${update}`));
+  const series = await answer.json(), curves = new Curves(board, series.every);
   curves.grow(series);
+  board.onzoom = () => curves.refine();
+  board.onzoom();
   if (host.dataset.live === "yes") follow(curves, series.cursor);
 }
 
 // The columns of a run, and a chart for each that has a value, whenever its first one comes.
 class Curves {
-  constructor(board) {
-    Object.assign(this, { board, points: [], charts: new Map(), columns: [{ x: [], y: {} }, { x: [], y: {} }] });
+  constructor(board, every) {
+    const columns = () => [{ x: [], y: {} }, { x: [], y: {} }];
+    Object.assign(this, { board, every, points: [], charts: new Map(), coarse: columns(), fine: [], columns: columns(), asked: 0 });
   }
 
   grow(fresh) {
-    this.extend(this.columns[0], fresh.updates, fresh.values);
-    this.extend(this.columns[1], fresh.pace.updates, fresh.pace.values);
+    this.extend(this.coarse[0], fresh.updates, fresh.values);
+    this.extend(this.coarse[1], fresh.pace.updates, fresh.pace.values);
+    this.weave();
     this.points.push(...fresh.evaluations.map(point));
     for (const chart of fresh.charts) this.show(chart);
     if (fresh.updates.length) document.getElementById("no-update").hidden = true;
@@ -32,6 +36,31 @@ class Curves {
     for (const metric of Object.keys(values)) columns.y[metric] ??= columns.x.map(() => null);
     columns.x.push(...updates);
     for (const [metric, column] of Object.entries(columns.y)) column.push(...(values[metric] ?? updates.map(() => null)));
+  }
+
+  // Of a long run, the curves have every n-th update; those of a zoom are loaded. A late answer is dropped.
+  async refine() {
+    const mine = (this.asked += 1), zoomed = this.board.zoomed;
+    if (this.every === 1) return;
+    const [from, to] = (zoomed ?? [0, 0]).map((end) => Math.max(Math.round(end), 0));
+    const answer = zoomed ? await fetch(`${host.dataset.series}?from=${from}&to=${to}`).catch(() => null) : null;
+    const fine = answer?.ok ? await answer.json() : null;
+    if (mine !== this.asked) return;
+    this.fine = fine ? [{ x: fine.updates, y: fine.values }, { x: fine.pace.updates, y: fine.pace.values }] : [];
+    this.weave();
+    this.board.draw();
+  }
+
+  // Fill the drawn columns in place: the finer values in their span, the others around it.
+  weave() {
+    this.coarse.forEach((coarse, at) => {
+      const fine = this.fine[at]?.x.length ? this.fine[at] : { x: [], y: {} }, drawn = this.columns[at];
+      const outside = (x) => !fine.x.length || x < fine.x[0] || x > fine.x.at(-1);
+      const rows = [coarse, fine].flatMap((of) => of.x.map((x, place) => ({ x, of, place })).filter(({ x }) => of === fine || outside(x)));
+      rows.sort((one, other) => one.x - other.x);
+      fill(drawn.x, rows.map(({ x }) => x));
+      for (const metric of Object.keys(coarse.y)) fill((drawn.y[metric] ??= []), rows.map(({ of, place }) => of.y[metric]?.[place] ?? null));
+    });
   }
 
   show(spec) {
@@ -47,6 +76,11 @@ class Curves {
     const points = spec.has_held_out ? this.points : null;
     this.charts.set(spec.title, this.board.add(figure, { title: spec.title, unit: spec.unit, stacked: spec.is_stacked, lines, points, pointsLabel: "held out, with its interval" }));
   }
+}
+
+function fill(column, values) {
+  column.length = 0;
+  for (const one of values) column.push(one);
 }
 
 function point(one) {

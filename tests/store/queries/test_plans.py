@@ -46,7 +46,9 @@ WHOLE_SET = "every row of a reward set"
 """The own rewards of all runs are one set."""
 HELD = {"uq_lease_held", "ix_lease_run_held"}
 """Partial indexes of the leases that are held now, whose number does not grow."""
-NOT_READS = {"NULL", "BestCheckpoint", "Branch", "Failures", "GroupFate", "MemberFate", "RunReader", "training_of"}
+NOT_READS = {"NULL", "BestCheckpoint", "Branch", "Failures", "GroupFate", "MemberFate", "RunReader", "Updates"} | {
+    "training_of"
+}
 GROUPS = 40
 READY, SCORING = GroupState.READY, GroupState.SCORING
 
@@ -209,6 +211,7 @@ def reads(database: Database) -> dict[str, Callable[[Connection], object]]:
         "accounting": lambda conn: queries.accounting(conn, run),
         "active_groups": lambda conn: queries.active_groups(conn, run),
         "batch_metrics": lambda conn: queries.batch_metrics(conn, run),
+        "batch_values": lambda conn: queries.batch_values(conn, run, "success", queries.thinned(conn, run, 1)),
         "branches_of": lambda conn: queries.branches_of(conn, one),
         "cancelled_groups": lambda conn: queries.cancelled_groups(conn, run),
         "best_checkpoint": lambda conn: queries.best_checkpoint(conn, run),
@@ -249,6 +252,8 @@ def reads(database: Database) -> dict[str, Callable[[Connection], object]]:
         "driven_run": lambda _: queries.driven_run(database, run),
         "list_driven_runs": lambda _: queries.list_driven_runs(database, limit=3),
         "evaluations": lambda conn: queries.evaluations(conn, [run]),
+        "evaluation_marks": lambda conn: queries.evaluation_marks(conn, [run]),
+        "held_out": lambda conn: queries.held_out(conn, queries.evaluation_marks(conn, [run]).get(run, [])),
         "run_summaries": lambda conn: queries.run_summaries(conn, queries.list_runs(conn)),
         "task_results": lambda conn: [
             queries.task_results(conn, one, found.held_out)
@@ -256,6 +261,7 @@ def reads(database: Database) -> dict[str, Callable[[Connection], object]]:
             for found in queries.run_summaries(conn, [one]).values()
         ],
         "task_histories": lambda conn: queries.task_histories(conn, run, Purpose.TRAIN),
+        "thinned": lambda conn: queries.thinned(conn, run, 2),
         "trajectory_names": lambda conn: queries.trajectory_names(conn, [1, 2]),
         "tokens_by_run": lambda conn: queries.tokens_by_run(conn, [run]),
         "trained_tokens": lambda conn: queries.trained_tokens(conn, run),
