@@ -11,9 +11,11 @@ from typing import Any
 
 import pytest
 from pydantic import PrivateAttr
+from sqlalchemy import select
 from turnwise.errors import TurnwiseError
 from turnwise.records import GroupState, Limit, ScoredGroup, Status
 from turnwise.store.queries import load_group_heads
+from turnwise.store.schema import rollout_group
 from turnwise.tests.agents.players import Stage, group, on_stage, oracle, site
 from turnwise.tests.trainer.playing import FIRST, dispatcher, update_step
 from turnwise.tests.trainer.scored_groups import scored_group
@@ -177,3 +179,27 @@ def test_a_batch_without_a_turn_names_how_its_episodes_ended() -> None:
     assert _ends([unread, played]) == (
         "4 episodes ended: 2 truncated by `horizon.max_context`, 2 completed; 2 had no turn, such as: " + reason
     )
+
+
+def test_a_batch_with_an_unreadable_image_expires_with_its_reason(tmp_path: Path) -> None:
+    config = parse_config({"name": "r", "environments": [SITE], "rollout": BATCH})
+
+    async def scenario(stage: Stage) -> tuple[str, GroupState, Any]:
+        await played(stage)
+        step = update_step(stage, config, Streams(0), tmp_path / "model")
+        (one,) = await step.lease()
+        shown = [
+            replace(member, messages=[replace(member.messages[0], images=["0" * 64]), *member.messages[1:]])
+            for member in one.group.trajectories
+        ]
+        altered = replace(one, group=replace(one.group, trajectories=shown))
+        assert await step.update([altered], FIRST, 0.0, 0.0) is None
+        with stage.database.read() as conn:
+            (head,) = load_group_heads(conn, ["g"])
+            reason = conn.execute(select(rollout_group.c.reason)).scalar_one()
+        return step.skip_reason, head.state, reason
+
+    skipped, state, reason = on_stage(tmp_path, scenario)
+    assert state is GroupState.EXPIRED
+    assert skipped == reason
+    assert "image 000000000000: the store refers to blob 0000" in reason

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,11 @@ from turnwise.agents.tiny_vision_model import new_vision_model
 from turnwise.errors import TurnwiseError
 from turnwise.tests.trainer.learner.model.image_samples import VOCABULARY, image_samples
 from turnwise.trainer.algorithms.groups import TrainSample
+from turnwise.trainer.algorithms.losses.decoupled_ppo import DecoupledPPO
+from turnwise.trainer.algorithms.proximal.recompute import Recompute
+from turnwise.trainer.config.sections import LearnerConfig, LoraConfig
+from turnwise.trainer.learner.backends.local import Learner
+from turnwise.trainer.learner.model.activation_checkpointing import checkpoint_activations
 from turnwise.trainer.learner.model.loading import load_model
 from turnwise.trainer.learner.model.token_scores import TokenScorer, score_with
 from turnwise.trainer.learner.packing import pack
@@ -114,3 +120,49 @@ def test_an_image_of_another_length_is_not_computed(scorer: TokenScorer, samples
     short = replace(one, sample=replace(one.sample, images=[replace(image, length=8)]))
     with pytest.raises(TurnwiseError, match=r"has 8 tokens in its sample, and the image processor in .* makes 9"):
         scorer(pack([short]))
+
+
+def learner(folder: Path, **settings: Any) -> Learner:
+    config = LearnerConfig(learning_rate=1e-3, lr_warmup_steps=0, max_tokens_per_micro_batch=64, **settings)
+    return Learner(folder, config, DecoupledPPO(reference_kl_coef=0.1), Recompute(), 1.0)
+
+
+def is_tower(name: str) -> bool:
+    return ".visual." in name
+
+
+@pytest.mark.parametrize("vision", ["trained", "frozen"])
+def test_the_vision_tower_is_trained_or_frozen(
+    folder: Path, samples: list[TrainSample], tmp_path: Path, vision: str
+) -> None:
+    one = learner(folder, vision=vision, activation_checkpointing=True)
+    one.load_reference(folder)
+    before = {name: value.detach().clone() for name, value in one.model.named_parameters()}
+    metrics = one.update(samples, 0.0, 0, Random(0))
+    assert metrics["tokens"] == 24
+    assert metrics["reference_kl"] == pytest.approx(0, abs=1e-6)
+    changed = {name for name, value in one.model.named_parameters() if not value.equal(before[name])}
+    published = dict(one.named_parameters())
+    assert changed <= published.keys()
+    assert any(map(is_tower, changed)) == any(map(is_tower, published)) == (vision == "trained")
+    one.save(tmp_path)
+    assert {name for name, value in load_model(tmp_path, "cpu").named_parameters() if value.equal(before[name])} == (
+        before.keys() - changed
+    )
+
+
+def test_an_adapter_leaves_the_vision_tower_as_it_is(folder: Path, samples: list[TrainSample]) -> None:
+    one = learner(folder, lora=LoraConfig(rank=2), dtype="bfloat16")
+    names = [name for name, _ in one.named_parameters()]
+    assert names
+    assert all(".language_model.layers." in name and ".lora_" in name for name in names)
+    assert one.update(samples, 0.0, 0, Random(0))["grad_norm"] > 0
+
+
+def test_activation_checkpointing_changes_no_gradient(
+    folder: Path, scorer: TokenScorer, samples: list[TrainSample]
+) -> None:
+    again = TokenScorer(load_model(folder, "cpu"), 1.0)
+    checkpoint_activations(again.model)
+    found, expected = (gradients(one, one(pack(samples)).logprobs.sum()) for one in (again, scorer))
+    assert all(value.allclose(expected[name], rtol=0, atol=1e-5) for name, value in found.items())
