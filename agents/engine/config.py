@@ -126,19 +126,20 @@ class ModelNotServable(TurnwiseError):
     """The engines cannot serve the model."""
 
 
-def refuse_unservable(model: Any, engine: EngineConfig, max_model_len: int) -> None:
+def refuse_unservable(model: Any, engine: EngineConfig, max_model_len: int, key: str = "model.path") -> None:
     """Raise unless engines can serve a model exactly as `transformers` computes it.
 
     Args:
         model: the configuration of the model, as `transformers` reads it.
         max_model_len: prompt and completion together, in tokens.
+        key: the configuration key or option that names it, for the error.
 
     Raises:
         ModelNotServable: they cannot; the message has the reason.
     """
     text = model.get_text_config()
     if reason := _on_any_device(text, max_model_len) or ("" if engine.tensor_parallel_size else _on_a_cpu(text)):
-        raise ModelNotServable(f"`model.path`: vLLM cannot serve this model ({model.model_type}): {reason}")
+        raise ModelNotServable(f"`{key}`: vLLM cannot serve this model ({model.model_type}): {reason}")
 
 
 def _on_any_device(model: Any, max_model_len: int) -> str:

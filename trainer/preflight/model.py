@@ -145,7 +145,9 @@ def unplannable_model(subject: Subject) -> None:
 def unplayable_model(subject: Subject) -> None:
     """Refuse a model that cannot play."""
     if subject.model is not None:
-        refuse_unusable(subject.model, "--policy", subject.config.max_context)
+        config = subject.config
+        _, own = refuse_unusable(subject.model, "--policy", config.max_context)
+        refuse_unservable(own, config.engine, config.max_context, "--policy")
 
 
 @refuses("--model", Cost.MODEL, Command.DOCTOR)

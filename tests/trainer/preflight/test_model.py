@@ -14,6 +14,7 @@ from transformers import AutoConfig, AutoModelForCausalLM
 from turnwise.errors import TurnwiseError
 from turnwise.tests.trainer.learner.model.parity import tokenizers as styles
 from turnwise.tests.trainer.learner.model.parity.tokenizers import new_tokenizer
+from turnwise.tests.trainer.preflight.refusing import call
 from turnwise.trainer.config.schema import RunConfig
 from turnwise.trainer.learner import checkpoint
 from turnwise.trainer.learner.backends.state_files import save_state
@@ -22,7 +23,9 @@ from turnwise.trainer.preflight.model import (
     positions_of,
     refuse_untrainable_model,
     refuse_unusable,
+    unplayable_model,
 )
+from turnwise.trainer.preflight.refusal import Command
 
 SMALL = {
     "hidden_size": 64,
@@ -384,3 +387,12 @@ def test_a_reference_policy_must_score_the_tokens_of_the_policy(model: Path, tmp
     edit_tensors(other, lambda tensors: tensors.pop("lm_head.weight"))
     with pytest.raises(TurnwiseError, match=r"other` does not hold the model of its config\.json: it lacks"):
         refuse_untrainable_model(run(model, reference=str(other)), model)
+
+
+def test_a_policy_that_vllm_cannot_serve_is_refused_before_it_plays(tmp_path: Path) -> None:
+    """Its engine dies at the first turn."""
+    folder = new_folder(tmp_path / "small", head_dim=16)
+    with pytest.raises(
+        TurnwiseError, match=r"^`--policy`: vLLM cannot serve this model \(llama\): its attention heads"
+    ):
+        call(unplayable_model, run(folder), Command.EVAL, model=folder)
