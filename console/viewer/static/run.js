@@ -1,5 +1,6 @@
 // The curves of a run, and what is new in it while it trains: an event carries only values after the cursor.
 import { Board, reveal } from "./chart.js";
+import { label } from "./rows.js";
 
 const host = document.getElementById("charts");
 if (host) start();
@@ -123,7 +124,9 @@ async function refresh() {
   if (mine !== asked) return;
   for (const part of document.querySelectorAll("[data-now]")) {
     const next = fresh.querySelector(`[data-now="${part.dataset.now}"]`);
-    if (next && !part.contains(document.activeElement)) part.replaceWith(next);
+    if (!next || part.contains(document.activeElement)) continue;
+    part.replaceWith(next);
+    label(next);
   }
 }
 
