@@ -1,6 +1,6 @@
 """The history of a run: its versions, its updates with the trajectories of their batches, and the way back."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -12,6 +12,7 @@ from ...records import PolicyVersion
 from ..errors import NotFound
 from ..schema import (
     EVALUATION,
+    among,
     batch_group,
     batch_item,
     metric,
@@ -252,6 +253,12 @@ def _versions(conn: Connection, run: str, *where: ColumnElement[bool]) -> dict[i
         )
         for row in conn.execute(which)
     }
+
+
+def made_by(conn: Connection, run: str, names: Collection[int]) -> dict[int, int]:
+    """Return the number of the update that made each of some versions of a run, by id; -1 for the untrained weights."""
+    which = select(policy_version.c.id, policy_version.c.update_no).where(of_run(policy_version, run))
+    return dict(map(tuple, among(conn, which, policy_version.c.id, names)))
 
 
 def checkpoints(conn: Connection, run: str) -> list[PolicyVersion]:

@@ -104,7 +104,15 @@ PAGES = (
         "/runs/{run:path}/tasks",
         tasks.load_tasks,
         "tasks.html",
-        {"purpose": PURPOSES, "family": TEXT, "sort": tasks.SORTS, "from": TEXT, "to": TEXT, "start": NUMBER},
+        {
+            "purpose": PURPOSES,
+            "family": TEXT,
+            "sort": tasks.SORTS,
+            "columns": ("all",),
+            "from": TEXT,
+            "to": TEXT,
+            "start": NUMBER,
+        },
     ),
     Page(
         "/runs/{run:path}/logs",

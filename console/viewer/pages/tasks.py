@@ -12,6 +12,7 @@ from ..given import BadAddress, Given
 
 PAGE_ROWS = 50
 WINDOWS_MAX = 10
+"""Windows of training, and the newest evaluations that are shown unless all are asked for."""
 WIDTHS = tuple(digit * 10**power for power in range(10) for digit in (1, 2, 5))
 """Updates per window."""
 SORTS = ("worse", "better", "lowest", "highest")
@@ -68,6 +69,8 @@ class TasksPage:
     sort: str
     sorts: Sequence[str]
     windows: Sequence[Window]
+    shown: Sequence[int]
+    """Places of the windows that the page shows: the newest ones, and those that are compared."""
     earlier: int
     """Place of the window that the later one is compared with."""
     later: int
@@ -112,6 +115,7 @@ def load_tasks(database: Database, given: Given) -> TasksPage:
         sort=sort,
         sorts=SORTS,
         windows=windows,
+        shown=_shown(len(windows), None if given.text("columns") else WINDOWS_MAX, pair),
         earlier=pair[0],
         later=pair[1],
         families=_families(whole, pair),
@@ -123,6 +127,11 @@ def load_tasks(database: Database, given: Given) -> TasksPage:
         start=start,
         next_start=end if end < len(rows) else None,
     )
+
+
+def _shown(count: int, most: int | None, pair: Sequence[int]) -> list[int]:
+    newest = range(count if most is None else min(most, count))
+    return sorted({count - 1 - place for place in newest} | set(pair))
 
 
 def first_trained(windows: Sequence[Window]) -> int:

@@ -1,6 +1,6 @@
 """The episodes of a store or of a run."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ....records import Purpose, Status
@@ -30,6 +30,10 @@ class TrajectoriesPage:
     purposes: Sequence[str]
     sorts: Sequence[str]
     trajectories: Sequence[TrajectoryRow]
+    made_by: Mapping[str, Mapping[int, int]]
+    """By run, and by id of a version that sampled, the number of the update that made it."""
+    versions_after: Sequence[int]
+    """The updates that made the ends of ``versions``."""
     after: str | None
 
 
@@ -56,8 +60,21 @@ def load_trajectories_page(database: Database, given: Given) -> TrajectoriesPage
             purpose=purpose,
             success=None if success is None else success == "true",
         )
-    shown = rows[:PAGE_ROWS]
+        shown = rows[:PAGE_ROWS]
+        made_by = {
+            one: queries.made_by(
+                conn, one, {version for row in shown if row.run_id == one for version in _versions(row)}
+            )
+            for one in {row.run_id for row in shown}
+        }
+        span = given.span("versions") or ()
+        of_span = queries.made_by(conn, run, span) if run is not None and span else {}
     after = shown[-1].id if len(rows) > PAGE_ROWS else None
     return TrajectoriesPage(
-        run, status, purpose, env, task, versions, success, sort, statuses, purposes, SORTS, shown, after
+        *(run, status, purpose, env, task, versions, success, sort, statuses, purposes, SORTS, shown, made_by),
+        *(sorted(of_span.values()), after),
     )
+
+
+def _versions(row: TrajectoryRow) -> list[int]:
+    return [one for one in (row.min_version, row.max_version) if one is not None]

@@ -83,6 +83,8 @@ class TrajectoryPage:
     final_pictures: Sequence[Picture]
     thumbnails: Sequence[Thumbnail]
     timeline: Timeline
+    made_by: Mapping[int, int]
+    """By id of a version that sampled in the episode, the number of the update that made it."""
     timeline_start: int
     """The first turn of the timeline."""
     timeline_turns: int
@@ -123,6 +125,8 @@ def load_trajectory_page(database: Database, given: Given) -> TrajectoryPage:
     start = asked if asked <= total else max(total - 1, 0) // count * count
     end = start + count
     versions = versions_by_turn(found)
+    with database.read() as conn:
+        made_by = queries.made_by(conn, found.run, {one for of_turn in versions.values() for one in of_turn})
     first = min(start, max(total - 1, 0)) // TIMELINE_TURNS * TIMELINE_TURNS
     timed = found.steps[first : first + TIMELINE_TURNS]
     turns = _turns(database, found, found.steps[start:end], tokens, texts, rewards, limit) if view == "text" else []
@@ -171,6 +175,7 @@ def load_trajectory_page(database: Database, given: Given) -> TrajectoryPage:
         final_pictures=pictures(final, sizes_of(database, final), ()),
         thumbnails=thumbnails(found),
         timeline=timeline(timed, {turn: of for turn, of in versions.items() if first <= turn < first + len(timed)}),
+        made_by=made_by,
         timeline_start=first,
         timeline_turns=len(timed),
         views=VIEWS,

@@ -41,6 +41,8 @@ class UpdatePage:
     run: str
     update: int
     version: int
+    made_by: Mapping[int, int]
+    """By id of a version that sampled in the shown groups, the number of the update that made it."""
     parent: int | None
     weights_hash: str
     checkpoint: str
@@ -78,12 +80,16 @@ def load_update_page(database: Database, given: Given) -> UpdatePage:
         TrainedGroup(group, [_trained(one, sources) for one in found.members if one.group == group.id])
         for group in batch[start : start + PAGE_GROUPS]
     ]
+    sampled = {one for group in groups for member in group.members for one in _versions(member.item)}
+    with database.read() as conn:
+        made_by = queries.made_by(conn, run, sampled)
     place = numbers.index(number) if number in numbers else 0
     end = start + PAGE_GROUPS
     return UpdatePage(
         run=run,
         update=number,
         version=found.version,
+        made_by=made_by,
         parent=found.parent,
         weights_hash=found.weights_hash,
         checkpoint=found.checkpoint,
@@ -100,6 +106,10 @@ def load_update_page(database: Database, given: Given) -> UpdatePage:
         previous=numbers[place - 1] if place else None,
         following=numbers[place + 1] if place + 1 < len(numbers) else None,
     )
+
+
+def _versions(item: BatchMember) -> list[int]:
+    return [one for one in (item.min_version, item.max_version) if one is not None]
 
 
 def _trained(item: BatchMember, sources: Sequence[str]) -> TrainedMember:

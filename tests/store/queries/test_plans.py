@@ -241,6 +241,7 @@ def reads(database: Database) -> dict[str, Callable[[Connection], object]]:
         "load_scored": lambda _: queries.load_scored(database, [of]),
         "load_trajectory": lambda _: queries.load_trajectory(database, one),
         "load_update": lambda conn: queries.load_update(conn, run, 1),
+        "made_by": lambda conn: queries.made_by(conn, run, [0, 1]),
         "members": lambda conn: queries.members(conn, of),
         "lost_draws": lambda conn: queries.lost_draws(conn, run),
         "next_draw": lambda conn: queries.next_draw(conn, run),

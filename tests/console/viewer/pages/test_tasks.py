@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
+from turnwise.console.viewer.pages import tasks
 from turnwise.console.viewer.pages.tasks import Window, first_trained
 from turnwise.records import GroupState, Purpose
 from turnwise.store.database import Database
@@ -52,6 +53,19 @@ def test_the_task_that_got_worse_is_first(trained: TestClient) -> None:
     assert [one["cells"][2]["success"] for one in page["families"]] == [2 / 3]
 
 
+def test_many_evaluations_are_those_that_are_compared_and_the_newest(
+    trained: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tasks, "WINDOWS_MAX", 1)
+    compared = "/runs/r/tasks?from=5&to=10"
+    assert trained.get(f"/api{compared}").json()["shown"] == [1, 2]
+    assert trained.get(f"/api{compared}&columns=all").json()["shown"] == [0, 1, 2]
+    shown = trained.get(compared).text
+    assert "The newest of 3 evaluations" in shown
+    assert shown.count('scope="col">untrained</th>') == 0
+    assert trained.get(f"{compared}&columns=all").text.count('scope="col">untrained</th>') == 2
+
+
 def test_the_untrained_policy_is_not_what_is_compared_with() -> None:
     untrained, warmup, after = (Window(str(update), update, None) for update in (-1, 0, 35))
     assert first_trained([untrained, warmup, after]) == 1
@@ -81,7 +95,7 @@ def test_abandoned_episodes_are_not_counted(trained: TestClient, own: Database) 
     call(own, "rewind", run="r", version=5)
     assert [one[1] for one in lines(trained, "purpose=train")] == [[0.5]]
     episodes = trained.get("/trajectories?run=r&versions=10-10").text
-    assert "Only versions 10-10" in episodes
+    assert "Only the weights of version 10 to 10 (after update 10)" in episodes
     assert 'href="/trajectories?run=r">all versions' in episodes
     assert episodes.count("abandoned by a resume") == 5
     assert "abandoned by a resume" not in trained.get("/trajectories?run=r&versions=0-5").text

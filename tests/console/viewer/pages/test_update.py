@@ -9,7 +9,7 @@ from turnwise.records import GroupState
 from turnwise.store.database import Database
 from turnwise.store.operations import BatchItem
 from turnwise.tests.console.viewer.conftest import client_of
-from turnwise.tests.store.making import call, group, play_group, play_scored, start, train
+from turnwise.tests.store.making import call, create_run, group, play_group, play_scored, start, train
 from turnwise.trainer.learner.provenance import SampleDetail, encode_details, importance_weights
 
 
@@ -70,3 +70,17 @@ def test_an_update_names_the_groups_that_are_not_in_its_batch(own: Database) -> 
     assert client.get("/runs/r/groups?update=9").status_code == 404
     assert [page["waiting"] for page in pages] == [0, 1, 0]
     assert "no group was filtered, expired or failed" in client_of(own).get("/runs/r/updates/3").text
+
+
+def test_weights_are_named_by_the_update_that_made_them(own: Database) -> None:
+    create_run(own)
+    for update, parent in ((-1, None), (0, 0)):
+        call(own, "add_version", run="r", update=update, parent=parent)
+    play_scored(own, "a", 1, [1.0, 0.0], version=1)
+    train(own, ["a"], 1, 1)
+    client = client_of(own)
+    page, episode = client.get("/api/runs/r/updates/1").json(), client.get("/api/trajectories/a-0").json()
+    assert page["made_by"] == episode["made_by"] == {"1": 0}
+    assert client.get("/api/trajectories?run=r").json()["made_by"] == {"r": {"1": 0}}
+    assert '<span title="version 1">0</span>' in client.get("/runs/r/updates/1").text
+    assert '<span title="version 1 of the weights">after update 0</span>' in client.get("/trajectories/a-0").text
