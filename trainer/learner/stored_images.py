@@ -16,7 +16,7 @@ from ...store.database import Database
 from ...store.errors import BlobCorrupt, BlobMissing
 from .batch import UnreadableImage
 
-KEPT_BYTES = 256 << 20
+KEPT_BYTES = 64 << 20
 """Bytes of images that are kept, those of the last used ones."""
 
 

@@ -127,7 +127,7 @@ class LearnerMemory:
         """Parameters that are trained; those of a LoRA adapter as if it had all linear layers."""
         shape, lora = self.shape, self.config.learner.lora
         if lora is None:
-            return shape.parameters
+            return shape.parameters - (shape.vision.parameters if shape.vision and not self._trains_vision else 0)
         return shape.layers * lora.rank * sum(inputs + outputs for inputs, outputs in shape.linear_layers)
 
     @property
@@ -201,22 +201,43 @@ class LearnerMemory:
         again = per_layer if learner.activation_checkpointing else 0
         head, layer = self._head_gradient(), FLOAT32 * self.trained // learner.num_ranks // shape.layers
         gathered, reduced = self._gathered()
-        low_weights = self._converted_weights()
+        low_weights, images = self._converted_weights(), self._images()
         return [
             {
+                "images": images,
                 "gradients": all_gradients + head if work.is_split else head,
                 "activations": kept + low_weights,
                 "logits": logits_bytes(shape, work.trained_tokens, self._entropy()),
                 "gathered": gathered,
             },
             {
+                "images": images,
                 "gradients": all_gradients if work.is_split else min(all_gradients, head + layer),
                 "activations": kept + again + passing + low_weights,
                 "gathered": gathered + reduced,
             },
-            {"gradients": all_gradients, "activations": per_layer + passing, "gathered": gathered + reduced},
+            {
+                "images": images,
+                "gradients": all_gradients,
+                "activations": per_layer + passing,
+                "gathered": gathered + reduced,
+            },
             step,
         ]
+
+    @property
+    def _trains_vision(self) -> bool:
+        return self.config.learner.vision == "trained" and self.config.learner.lora is None
+
+    def _images(self) -> int:
+        """Return the bytes of images in a micro-batch, as if all of its tokens were theirs."""
+        if self.shape.vision is None:
+            return 0
+        return self.work.tokens * self.shape.vision.image_bytes(
+            is_trained=self._trains_vision,
+            is_bfloat16=self.dtype.is_bfloat16,
+            is_checkpointed=self.config.learner.activation_checkpointing,
+        )
 
     def _entropy(self) -> Need | None:
         needs = self.config.loss.needs

@@ -4,11 +4,14 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from ...errors import TurnwiseError
+from .vision_memory import VisionShape
 
-HEAD_NORMS = frozenset({"gemma3", "gemma3_text", "qwen3", "qwen3_moe"})
+HEAD_NORMS = frozenset({"gemma3", "gemma3_text", "qwen3", "qwen3_moe", "qwen3_vl"})
 """Model types whose layers normalize the queries and keys of each head."""
 WIDE_NORMS = frozenset({"olmo2"})
 """Model types whose layers normalize all queries, and all keys, together."""
+VISION_TYPES = frozenset({"qwen3_vl"})
+"""Model types with a vision tower whose memory is planned."""
 FOUR_NORMS = frozenset({"gemma2", "gemma3", "gemma3_text"})
 """Model types with a norm before and after each half of a layer."""
 REQUIRED = ("hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size")
@@ -44,6 +47,8 @@ class ModelShape:
     """Parameters of the biases of one expert and its share of the router."""
     has_windows: bool = False
     """Whether some layers attend to a window only: their key-value cache is smaller than that of the others."""
+    vision: VisionShape | None = None
+    """The part that reads images; None without one."""
     is_published: bool = False
     """Whether the sizes are those of ``known_models``, because neither a folder nor the hub has the configuration."""
 
@@ -54,7 +59,7 @@ class ModelShape:
         Raises:
             UnknownShape: the configuration lacks a size.
         """
-        config = config.get_text_config()
+        whole, config = config, config.get_text_config()
         if missing := [name for name in REQUIRED if getattr(config, name, None) is None]:
             raise UnknownShape(
                 f"the configuration of a `{config.model_type}` model has no `{missing[0]}`, so its memory cannot be "
@@ -65,7 +70,7 @@ class ModelShape:
         kv_heads = getattr(config, "num_key_value_heads", None) or heads
         experts = _first(config, "num_experts", "num_local_experts", "n_routed_experts")
         return cls(
-            model_type=config.model_type,
+            model_type=whole.model_type,
             hidden=hidden,
             layers=config.num_hidden_layers,
             heads=heads,
@@ -73,13 +78,14 @@ class ModelShape:
             head_dim=head_dim,
             intermediate=0 if experts else _first(config, "intermediate_size", "ffn_dim", "n_inner") or 4 * hidden,
             vocabulary=config.vocab_size,
-            is_tied=bool(config.tie_word_embeddings),
+            is_tied=bool(whole.tie_word_embeddings),
             attention_biases=_attention_biases(config, heads * head_dim, kv_heads * head_dim),
             experts=experts,
             active_experts=_first(config, "num_experts_per_tok", "top_k") if experts else 0,
             expert_intermediate=_first(config, "moe_intermediate_size", "intermediate_size") if experts else 0,
             expert_biases=_expert_biases(config) if experts else 0,
             has_windows=_has_windows(config),
+            vision=VisionShape.of(whole.vision_config) if whole.model_type in VISION_TYPES else None,
         )
 
     @property
@@ -129,8 +135,9 @@ class ModelShape:
 
     @property
     def root_parameters(self) -> int:
-        """Parameters outside of the decoder layers: embeddings, output head, last norm."""
-        return self.embedding_parameters * (1 if self.is_tied else 2) + self.hidden
+        """Parameters outside of the decoder layers: embeddings, output head, last norm, vision tower."""
+        vision = 0 if self.vision is None else self.vision.parameters
+        return self.embedding_parameters * (1 if self.is_tied else 2) + self.hidden + vision
 
     @property
     def parameters(self) -> int:

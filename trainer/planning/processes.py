@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from ..cluster.weight_link import weight_link
 from ..config.schema import RunConfig
+from ..learner.model import PATCHES_KEPT_BYTES
 from .engine_memory import EngineMemory
 from .learner_memory import FLOAT32, LearnerMemory, largest_workload
 from .model_shape import ModelShape
@@ -75,12 +76,13 @@ def rank_parts(memory: LearnerMemory) -> dict[str, int]:
     row = max(shape.intermediate, shape.active_experts * shape.expert_intermediate, shape.hidden)
     kept = 0
     if FLOAT32 * work.tokens * row < HEAP_BLOCK_BYTES:
-        kept += tensors.get("activations", 0)
+        kept += tensors.get("activations", 0) + tensors.get("images", 0)
     if FLOAT32 * work.trained_tokens * shape.vocabulary < HEAP_BLOCK_BYTES:
         kept += tensors.get("logits", 0)
     if FLOAT32 * shape.hidden * row < HEAP_BLOCK_BYTES:
         kept += tensors.get("gradients", 0)
-    return {**tensors, "heap": int(HEAP_SHARE * kept)}
+    patches = {} if shape.vision is None else {"kept images": PATCHES_KEPT_BYTES}
+    return {**tensors, **patches, "heap": int(HEAP_SHARE * kept)}
 
 
 def _copies_weights(config: RunConfig) -> bool:

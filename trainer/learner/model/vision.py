@@ -23,9 +23,7 @@ from ....agents import vision_packages
 from ....agents.engine.images import decoded
 from ....errors import TurnwiseError
 from ....records import SampleImage
-
-PATCHES_KEPT_BYTES = 1 << 30
-"""Bytes of patches that a scorer keeps, those of the last used images. A screenshot of 1280 x 800 has 25 MB."""
+from . import PATCHES_KEPT_BYTES
 
 
 class _Patches(NamedTuple):
