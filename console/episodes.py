@@ -4,7 +4,7 @@ The terminal and the self-contained page of an episode print it.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
@@ -71,16 +71,24 @@ def load_facts(database: Database, found: Trajectory, reward_set: str | None = N
     return EpisodeFacts(task, training, uses, rewards, system_text(texts, found).strip(), turns, tokens)
 
 
-def tokens_of(database: Database, found: Trajectory) -> tuple[TrajectoryTokens, TokenTexts | None]:
-    """Return the tokens of an episode, with the reason why some of their values are missing, and their texts."""
+def tokens_of(
+    database: Database, found: Trajectory, *, only: Container[int] | None = None, with_update: bool = True
+) -> tuple[TrajectoryTokens, TokenTexts | None]:
+    """Return the tokens of an episode, with the reason why some of their values are missing, and their texts.
+
+    Args:
+        only: the turns whose tokens to return; None for all.
+        with_update: False leaves out the values that an update computed: they need the whole episode.
+    """
     try:
         texts = tokenizer_of_run(database, found.run)
     except ModuleNotFoundError:
         return TrajectoryTokens([], None, None, NO_TOKENIZER), None
     try:  # to encode a demonstration as it was trained on needs its environment, and no reader starts one
-        tokens = trajectory_tokens(database, found, texts, with_update=found.source is not Source.EXPERT)
+        with_update &= found.source is not Source.EXPERT
+        tokens = trajectory_tokens(database, found, texts, with_update=with_update, only=only)
     except TurnwiseError as error:
-        tokens = replace(trajectory_tokens(database, found, texts, with_update=False), note=str(error))
+        tokens = replace(trajectory_tokens(database, found, texts, with_update=False, only=only), note=str(error))
     return tokens, texts
 
 

@@ -97,7 +97,7 @@ def continue_from(stored: Stored, at: int) -> StoredStart:
     """
     trajectory, steps = stored.trajectory, answered(stored.trajectory)
     name = f"trajectory {trajectory.id} cannot be branched"
-    if why := not_executable(trajectory, stored.group.task.env_id):
+    if why := not_executable(trajectory, stored.group.task.env_id, len(answered(trajectory))):
         raise BranchRefused(f"{name}: {why}")
     ended = bool(steps) and (steps[-1].terminated or steps[-1].truncated)
     last = len(steps) - ended

@@ -91,7 +91,7 @@ async def reexecute(
     except Pruned as error:
         return Report(trajectory_id, False, str(error))
     trajectory = stored.trajectory
-    if why := not_executable(trajectory, stored.group.task.env_id):
+    if why := not_executable(trajectory, stored.group.task.env_id, len(answered(trajectory))):
         return Report(trajectory_id, False, why)
     if stored.parent is not None and (wrong := compare_with_parent(trajectory, stored.parent)):
         return _differing(trajectory_id, f"step {wrong.index} differs: {wrong.differs}", [wrong])

@@ -54,11 +54,15 @@ def answered(trajectory: Trajectory) -> Sequence[Step]:
     return [step for step in trajectory.steps if not step.failed]
 
 
-def not_executable(trajectory: Trajectory, env_id: str) -> str:
-    """Return why a trajectory cannot be re-executed; empty if it can."""
+def not_executable(trajectory: Trajectory, env_id: str, turns: int) -> str:
+    """Return why a trajectory cannot be re-executed; empty if it can.
+
+    Args:
+        turns: number of its steps whose action the environment answered.
+    """
     if trajectory.status is Status.RUNNING:
         return "it is still running"
-    if not answered(trajectory):
+    if not turns:
         turn = "in" if trajectory.steps else "before"
         return f"nothing to re-execute: the episode ended as {trajectory.status} {turn} its first step"
     if not trajectory.deterministic:

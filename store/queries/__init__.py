@@ -40,7 +40,7 @@ from .lineage import (
     versions,
 )
 from .lists import NULL, find_group, find_run, group_row_of, list_groups, list_metrics, list_runs, list_trajectories
-from .load import final_observation, group_of, load_group_heads, load_groups, load_trajectory
+from .load import final_observation, group_of, load_group_heads, load_groups, load_trajectory, load_turns
 from .rewards import load_scored, not_in_set, returns_in, reward_set, reward_sets, rewards_of, scorable
 from .run_details import (
     accounting,
@@ -68,6 +68,7 @@ from .run_summaries import (
     trained_tokens,
 )
 from .task_history import task_histories, trajectory_names
+from .turns import acts, answered_turns, n_turns, part_sums
 from .updates import Updates, thinned
 
 __all__ = [
@@ -81,6 +82,8 @@ __all__ = [
     "Updates",
     "accounting",
     "active_groups",
+    "acts",
+    "answered_turns",
     "batch_metrics",
     "batch_values",
     "best_checkpoint",
@@ -116,14 +119,17 @@ __all__ = [
     "load_groups",
     "load_scored",
     "load_trajectory",
+    "load_turns",
     "load_update",
     "lost_draws",
     "made_by",
     "members",
+    "n_turns",
     "next_draw",
     "next_group",
     "next_scoring",
     "not_in_set",
+    "part_sums",
     "returns_in",
     "reused_groups",
     "reward_set",

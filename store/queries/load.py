@@ -1,30 +1,41 @@
 """From rows to records: whole trajectories and groups. Every row and content is compared with its digest."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
 from typing import Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Column, Connection, Select, Table, select
 
 from ...records import Group, GroupState, Horizon, Limit, Message, Purpose, Source, Status, Step, Task, Trajectory
 from ..content.blobs import check
 from ..content.digests import HEADS as HEADS_WITH_GROUPS
 from ..content.digests import head_digest
-from ..content.turn_rows import Row, TurnRows, messages_of, rows_with, turn_rows
+from ..content.turn_rows import TABLES, Row, TurnRows, messages_of, rows_with, turn_rows
 from ..database import Database
 from ..errors import BlobCorrupt, NotFound, Pruned, StepCorrupt
-from ..schema import SCREENSHOT, message_image, rollout_group, run, step, step_image, task, trajectory
+from ..schema import (
+    SCREENSHOT,
+    message_image,
+    partial_turn,
+    rollout_group,
+    run,
+    step,
+    step_image,
+    task,
+    trajectory,
+)
 from ..schema.types import unescape
 from .nearest import not_found
+from .turns import n_turns
 
 
-def verify_rows(head: Mapping[Any, Any], rows: TurnRows) -> None:
+def verify_rows(head: Mapping[Any, Any], rows: TurnRows, *, whole: bool = True) -> None:
     """Check that the rows of a trajectory are those that were written.
 
     ``head`` is a row of ``queries.load.HEADS``. A running trajectory has no content digest yet; a pruned one lacks
-    content, so only its head is checked.
+    content, so only its head is checked. Of rows that are not the ``whole`` trajectory, each is checked alone.
 
     Raises:
         StepCorrupt: a row was altered, exchanged, added or deleted; ``step`` is the index of its step (the number of
@@ -36,7 +47,7 @@ def verify_rows(head: Mapping[Any, Any], rows: TurnRows) -> None:
             if table is step:
                 raise StepCorrupt(f"trajectory {name}{_at(row['idx'])}: the step was altered", row["idx"])
             raise StepCorrupt(f"trajectory {name}: the messages after the last step were altered", end)
-        if head["content_digest"] not in (None, rows.content_digest()):
+        if whole and head["content_digest"] not in (None, rows.content_digest()):
             raise StepCorrupt(
                 f"trajectory {name}: a step, message or image was altered, exchanged, added or deleted", end
             )
@@ -112,6 +123,40 @@ def load_trajectory(database: Database, trajectory_id: str, *, verify: bool = Tr
         if verify:
             _final_text(database, conn, rows[0])
         return _fill(database, conn, rows, texts=True, verify=verify)[0]
+
+
+def load_turns(database: Database, trajectory_id: str, first: int, last: int, *, texts: bool = True) -> Trajectory:
+    """Return a trajectory with its turns from ``first`` to ``last``, which is left out, and the messages of these.
+
+    Each turn is compared with its digest. An alteration of the others is not found, nor a row that was added or deleted
+    between them: ``load_trajectory`` finds it. ``texts`` as in ``load_groups``. Raises as ``load_trajectory`` does.
+    """
+    with database.read() as conn:
+        heads = rows_with(conn, HEADS, trajectory.c.id, [trajectory_id])
+        if not heads:
+            raise not_found(conn, trajectory, "trajectory", trajectory_id)
+        _check_whole(heads[0])
+        no, end = heads[0]["no"], n_turns(conn, trajectory_id)
+        rows = TurnRows({table: [] for table in TABLES})
+        rows[step] = rows_with(conn, _span(step, step.c.idx, first, last), step.c.trajectory_no, [no])
+        shown = _span(step_image, step_image.c.step_idx, first, min(last, end))
+        rows[step_image] = rows_with(conn, shown, step_image.c.trajectory_no, [no])
+        if last >= end:
+            at_end = _span(step_image, step_image.c.step_idx, end, end + 1)
+            rows[step_image] += rows_with(conn, at_end, step_image.c.trajectory_no, [no])
+            rows[partial_turn] = rows_with(conn, select(partial_turn), partial_turn.c.trajectory_no, [no])
+        contents = _contents(database, conn, [rows], texts=texts)
+        indices = [one.index for _, row in rows.turns[:1] + rows.turns[-1:] for one in messages_of(row, contents)]
+        if indices:
+            of = _span(message_image, message_image.c.message_idx, min(indices), max(indices) + 1)
+            rows[message_image] = rows_with(conn, of, message_image.c.trajectory_no, [no])
+    verify_rows(heads[0], rows, whole=False)
+    verify_content(trajectory_id, rows, contents)
+    return _trajectory_of(heads[0], rows, contents, end, texts=texts)
+
+
+def _span(table: Table, column: Column[int], first: int, last: int) -> Select[Any]:
+    return select(table).where(column >= first, column < last).order_by(*table.primary_key)
 
 
 def load_trajectories(database: Database, trajectories: Sequence[str], *, texts: bool = False) -> list[Trajectory]:
@@ -193,18 +238,21 @@ def _fill(database: Database, conn: Connection, heads: Sequence[Row], *, texts: 
     rows = turn_rows(conn, (head["no"] for head in heads))
     for head in heads:
         _check_whole(head)
+    contents = _contents(database, conn, rows.values(), texts=texts)
+    for head in heads if verify else ():
+        verify_rows(head, rows[head["no"]])
+        verify_content(head["id"], rows[head["no"]], contents)
+    ends = {no: len(of[step]) for no, of in rows.items()}
+    return [_trajectory_of(head, rows[head["no"]], contents, ends[head["no"]], texts=texts) for head in heads]
+
+
+def _contents(database: Database, conn: Connection, rows: Iterable[TurnRows], *, texts: bool) -> dict[str, bytes]:
     columns = ("messages_blob", "observation_blob") if texts else ("messages_blob",)
-    named = (row.get(name) for of in rows.values() for _, row in of.turns for name in columns)
-    contents = database.blobs.get_unchecked(conn, {name for name in named if name is not None})
-    return [_trajectory_of(head, rows[head["no"]], contents, texts=texts, verify=verify) for head in heads]
+    named = (row.get(name) for of in rows for _, row in of.turns for name in columns)
+    return database.blobs.get_unchecked(conn, {name for name in named if name is not None})
 
 
-def _trajectory_of(
-    head: Row, rows: TurnRows, contents: Mapping[str, bytes], *, texts: bool, verify: bool
-) -> Trajectory:
-    if verify:
-        verify_rows(head, rows)
-        verify_content(head["id"], rows, contents)
+def _trajectory_of(head: Row, rows: TurnRows, contents: Mapping[str, bytes], end: int, *, texts: bool) -> Trajectory:
     of_steps, of_messages = rows.images(step_image), _hashes(rows.images(message_image))
     turns: list[Step] = []
     messages: list[Message] = []
@@ -215,7 +263,7 @@ def _trajectory_of(
             observation = _observation(row, contents) if texts else ""
             turns.append(_step(row, observation, of_steps[row["idx"]], added[-1].index if added else None))
     messages.sort(key=attrgetter("index"))
-    return _trajectory(head, turns, messages, of_steps[len(turns)])
+    return _trajectory(head, turns, messages, of_steps[end])
 
 
 def _check_whole(head: Mapping[Any, Any]) -> None:

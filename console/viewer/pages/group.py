@@ -2,21 +2,23 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from ....records import Step, Trajectory
 from ....store import queries
 from ....store.database import Database
 from ....store.errors import Pruned
 from ....store.queries.fates import GroupFate, MemberFate
-from ....store.queries.load import load_trajectories
 from ..given import BadAddress, Given
 from .episode.branches import Tree, load_tree, turn_advantages
+from .episode.part import left_out_note, load_part, turn_total
 from .episode.pictures import Picture, pictures, seen_in, sizes_of, targets_of
 from .text import Cut
 
 MEMBERS_SHOWN, MEMBERS_MAX = 4, 8
 """Members next to one another: without a choice, and at most."""
-TURNS_SHOWN = 20
+TURNS_SHOWN, TURNS_COMPARED = 20, 500
+"""Turns on a page, and turns that are read at once to find where members part."""
 OBSERVATION_CHARS = 600
 ACTION_CHARS = 600
 
@@ -87,25 +89,32 @@ def load_group(database: Database, given: Given) -> GroupPage:
         BadAddress: ``members`` names no member, or too many.
     """
     start = given.number("start")
+    end = start + TURNS_SHOWN
     with database.read() as conn:
         row = queries.find_group(conn, given.path["group"])
     status = queries.driven_run(database, row.run_id).status
     with database.read() as conn:
         fate = queries.group_fates(conn, [row], status)[0]
     shown = _chosen(fate.members, given.text("members"))
-    note = ""
+    note, chosen = "", [one.trajectory for one in shown]
+    totals = [turn_total(database, name) for name in chosen]
     try:
-        members = load_trajectories(database, [one.trajectory for one in shown], texts=True)
+        parts = [
+            load_part(database, name, total, start, start + TURNS_SHOWN)
+            for name, total in zip(chosen, totals, strict=True)
+        ]
     except Pruned as error:
-        members, note = [], str(error)
+        parts, totals, note = [], [], str(error)
     credit: dict[str, dict[int, float]] = {}
-    if members:
-        credit, note = turn_advantages(database, fate, [one.id for one in members])
-    length = max((len(one.steps) for one in members), default=0)
-    turns = range(start, min(start + TURNS_SHOWN, length))
-    names = (name for one in members for step in one.steps[start : start + TURNS_SHOWN] for name in seen_in(step))
-    sizes = sizes_of(database, names)
-    first = next((turn for turn in range(length) if _parting(members, turn)), None)
+    long = next((one for one in parts if not one.is_whole), None)
+    if long is not None:
+        note = left_out_note(long) if fate.update is not None else ""
+    elif parts:
+        credit, note = turn_advantages(database, fate, chosen)
+    length = max(totals, default=0)
+    members = [_Member(part.found, {step.index: step for step in part.steps(start, end)}) for part in parts]
+    sizes = sizes_of(database, (name for one in members for step in one.steps.values() for name in seen_in(step)))
+    first, divergence = _divergence(database, chosen if parts else [], length)
     before, after = _neighbors(fate.members, shown)
     return GroupPage(
         fate=fate,
@@ -114,12 +123,12 @@ def load_group(database: Database, given: Given) -> GroupPage:
         shown=shown,
         previous=before,
         next=after,
-        rows=[_turn(members, credit, sizes, turn) for turn in turns],
+        rows=[_turn(members, credit, sizes, turn) for turn in range(start, min(end, length))],
         start=start,
-        next_start=start + TURNS_SHOWN if start + TURNS_SHOWN < length else None,
+        next_start=end if end < length else None,
         previous_start=max(start - TURNS_SHOWN, 0) if start else None,
         first_divergence=first,
-        divergence="" if first is None else _parting(members, first),
+        divergence=divergence,
         tree=load_tree(database, fate),
         members_max=MEMBERS_MAX,
         turns_max=TURNS_SHOWN,
@@ -152,37 +161,45 @@ def _neighbors(members: Sequence[MemberFate], shown: Sequence[MemberFate]) -> tu
     return numbers[max(first - len(places), 0) : first], numbers[last + 1 : last + 1 + len(places)]
 
 
+@dataclass(frozen=True, slots=True)
+class _Member:
+    """A shown member with its shown turns by index."""
+
+    found: Trajectory
+    steps: Mapping[int, Step]
+
+
 def _turn(
-    members: Sequence[Trajectory],
+    members: Sequence[_Member],
     credit: Mapping[str, Mapping[int, float]],
     sizes: Mapping[str, tuple[int, int]],
     turn: int,
 ) -> TurnRow:
-    cells = [_cell(members, one, credit.get(one.id, {}), sizes, turn) for one in members]
-    seen = {one.steps[turn].observation_hash for one in members if turn < len(one.steps)}
+    cells = [_cell(members, one, credit.get(one.found.id, {}), sizes, turn) for one in members]
+    seen = {one.steps[turn].observation_hash for one in members if turn in one.steps}
     return TurnRow(turn, len(seen) == 1 and None not in cells, cells)
 
 
 def _cell(
-    members: Sequence[Trajectory],
-    member: Trajectory,
+    members: Sequence[_Member],
+    member: _Member,
     credit: Mapping[int, float],
     sizes: Mapping[str, tuple[int, int]],
     turn: int,
 ) -> Cell | None:
-    if turn >= len(member.steps):
+    if turn not in member.steps:
         return None
     step, others = member.steps[turn], members[0].steps
     return Cell(
         observation=Cut.of(step.observation, OBSERVATION_CHARS),
-        pictures=pictures(seen_in(step), sizes, targets_of(member.extras, turn)),
+        pictures=pictures(seen_in(step), sizes, targets_of(member.found.extras, turn)),
         action=Cut.of(step.action, ACTION_CHARS),
         reward=step.reward,
         reward_parts=step.reward_parts,
         advantage=credit.get(turn),
         action_valid=step.action_valid,
         failed=step.failed,
-        is_same=turn < len(others) and _did(step) == _did(others[turn]),
+        is_same=turn in others and _did(step) == _did(others[turn]),
     )
 
 
@@ -190,11 +207,22 @@ def _did(step: Step) -> tuple[str, str]:
     return step.observation_hash, step.action
 
 
-def _parting(members: Sequence[Trajectory], turn: int) -> str:
-    """Return how the members part in a turn (``GroupPage.divergence``); empty if they are alike there."""
-    steps = [one.steps[turn] for one in members if turn < len(one.steps)]
-    if len({step.observation_hash for step in steps}) > 1:
+def _divergence(database: Database, names: Sequence[str], length: int) -> tuple[int | None, str]:
+    """Return the first turn in which members part, and how (``GroupPage.divergence``); None and empty if in none."""
+    with database.read() as conn:
+        for first in range(0, length, TURNS_COMPARED):
+            acts = [queries.acts(conn, name, first, first + TURNS_COMPARED) for name in names]
+            for turn, here in enumerate(zip_longest(*acts), first):
+                if how := _parting(here):
+                    return turn, how
+    return None, ""
+
+
+def _parting(acts: Sequence[tuple[str, str] | None]) -> str:
+    """Return how members part in a turn; empty if they are alike there. None for a member that has ended."""
+    played = [one for one in acts if one is not None]
+    if len({seen for seen, _ in played}) > 1:
         return "saw"
-    if len({step.action for step in steps}) > 1:
+    if len({did for _, did in played}) > 1:
         return "did"
-    return "ended" if len(steps) < len(members) else ""
+    return "ended" if len(played) < len(acts) else ""

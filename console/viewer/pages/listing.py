@@ -67,8 +67,8 @@ PAGES = (
             "after": TEXT,
         },
     ),
-    Page("/trajectories/{trajectory:path}/tokens", load_token_columns),
-    Page("/trajectories/{trajectory:path}/replay", replay.load_replay, "replay.html"),
+    Page("/trajectories/{trajectory:path}/tokens", load_token_columns, query={"start": NUMBER, "all": ("1",)}),
+    Page("/trajectories/{trajectory:path}/replay", replay.load_replay, "replay.html", {"start": NUMBER}),
     Page(
         "/trajectories/{trajectory:path}",
         trajectory.load_trajectory_page,

@@ -3,16 +3,18 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ....agents.reexecution.stored import answered, missing_environment, not_executable
+from ....agents.reexecution.stored import missing_environment, not_executable
 from ....envs.errors import UnknownEnvironment
 from ....envs.sandboxes import any_sandboxed
 from ....records import Task
 from ....store import queries
 from ....store.database import Database
 from ..given import Given
+from .episode.part import load_part, turn_total
 from .text import Cut
 
 ACTION_CHARS = 400
+TURNS_SHOWN = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,22 +39,29 @@ class ReplayPage:
     deterministic: bool
     needs_sandbox: bool
     turns: Sequence[ReplayTurn]
+    """``TURNS_SHOWN`` of them, from ``start`` on."""
+    total: int
+    """Turns that are executed."""
+    start: int
+    previous_start: int | None
+    next_start: int | None
     failed_turns: int
     """Turns on which the environment failed: they are not executed."""
 
 
 def load_replay(database: Database, given: Given) -> ReplayPage:
     """Return the turns of an episode that can be executed again. Nothing is executed."""
-    name = given.path["trajectory"]
-    found = queries.load_trajectory(database, name)
+    name, start = given.path["trajectory"], given.number("start")
+    end = start + TURNS_SHOWN
+    part = load_part(database, name, turn_total(database, name), start, end, texts=False)
     with database.read() as conn:
-        task = queries.group_of(conn, name).task
-    problem, needs_sandbox = not_executable(found, task.env_id), False
+        task, (answered, failed) = queries.group_of(conn, name).task, queries.answered_turns(conn, name)
+    found = part.found
+    problem, needs_sandbox = not_executable(found, task.env_id, answered), False
     try:
         needs_sandbox = any_sandboxed([task.env_id])
     except UnknownEnvironment as error:
         problem = problem or missing_environment(task, found, str(error))
-    steps = answered(found)
     return ReplayPage(
         trajectory=found.id,
         run=found.run,
@@ -62,6 +71,14 @@ def load_replay(database: Database, given: Given) -> ReplayPage:
         problem=problem,
         deterministic=found.deterministic,
         needs_sandbox=needs_sandbox,
-        turns=[ReplayTurn(step.index, Cut.of(step.action, ACTION_CHARS)) for step in steps],
-        failed_turns=len(found.steps) - len(steps),
+        turns=[
+            ReplayTurn(step.index, Cut.of(step.action, ACTION_CHARS))
+            for step in part.steps(start, end)
+            if not step.failed
+        ],
+        total=answered,
+        start=start,
+        previous_start=max(start - TURNS_SHOWN, 0) if start else None,
+        next_start=end if end < answered else None,
+        failed_turns=failed,
     )

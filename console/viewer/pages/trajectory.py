@@ -7,7 +7,7 @@ from typing import Any
 from ....agents.reexecution.reexecute import SANDBOX
 from ....agents.rollout.progress import TARGETS
 from ....agents.tokens.token_texts import TokenTexts, system_text
-from ....records import Step, Task, Trajectory
+from ....records import Step, Task
 from ....store import queries
 from ....store.database import Database
 from ....store.operations import Rewards
@@ -17,15 +17,16 @@ from ....trainer.run.retraining.token_rows import TrajectoryTokens
 from ...episodes import part_totals, tokens_of, turn_facts
 from ..given import Given
 from .episode.branches import Tree, load_tree
+from .episode.part import WHOLE_TURNS, Part, left_out_note, load_part, turn_total
 from .episode.pictures import Picture, Thumbnail, pictures, seen_at_end, seen_in, sizes_of, targets_of, thumbnails
 from .episode.quotation import FIELDS
 from .episode.timeline import Timeline, timeline, versions_by_turn
-from .episode.token_strip import SHADES, TOKENS_SHOWN, TokenStrip, token_strip
+from .episode.token_strip import SHADES, STRIP_TURNS, TOKENS_SHOWN, TokenStrip, token_strip
 from .episode.turns import TurnView, turn_view, with_quotation
 from .text import Cut
 
 TURNS_SHOWN = 20
-TIMELINE_TURNS = 1_000
+TIMELINE_TURNS = 500
 """Turns that the timeline of a long episode has: those around the shown ones."""
 FIELD_CHARS = 4_000
 VIEWS = ("text", "tokens")
@@ -73,6 +74,8 @@ class TrajectoryPage:
     """With the view of texts only."""
     total: int
     """Turns of the episode."""
+    is_part: bool
+    """Whether the episode is too long to be loaded as a whole (``Part``)."""
     start: int
     beyond: int | None
     """The turn that the URL names, if the episode ended before it: the last ones are shown instead."""
@@ -106,11 +109,18 @@ class TrajectoryPage:
 def load_trajectory_page(database: Database, given: Given) -> TrajectoryPage:
     """Return an episode with its turns from ``start`` on; with ``turn``, that turn alone and without a limit.
 
-    The view of tokens has all turns, up to ``TOKENS_SHOWN`` tokens; ``all=1`` removes the limit.
+    The view of tokens has all turns, up to ``TOKENS_SHOWN`` tokens; ``all=1`` removes the limit. Of an episode that is
+    not loaded as a whole (``Part``), it has ``STRIP_TURNS`` turns from ``start`` on.
     """
     name, full = given.path["trajectory"], given.text("turn") is not None
     view = given.choice("view", VIEWS) or VIEWS[0]
-    found = queries.load_trajectory(database, name)
+    total, limit = turn_total(database, name), None if full else FIELD_CHARS
+    asked = given.number("turn") if full else given.number("start")
+    count = 1 if full else TURNS_SHOWN if view == "text" or total <= WHOLE_TURNS else STRIP_TURNS
+    start = asked if asked <= total else max(total - 1, 0) // count * count
+    end = start + count
+    part = load_part(database, name, total, start, end + 1)
+    found, total = part.found, part.total
     status = queries.driven_run(database, found.run).status
     with database.read() as conn:
         row = queries.group_row_of(conn, name)
@@ -118,18 +128,18 @@ def load_trajectory_page(database: Database, given: Given) -> TrajectoryPage:
         fate = queries.group_fates(conn, [row], status)[0]
         rewards = queries.rewards_of(conn, [name]).get(name)
         branches = queries.branches_of(conn, name)
-    tokens, texts = tokens_of(database, found)
-    total, limit = len(found.steps), None if full else FIELD_CHARS
-    asked = given.number("turn") if full else given.number("start")
-    count = 1 if full else TURNS_SHOWN
-    start = asked if asked <= total else max(total - 1, 0) // count * count
-    end = start + count
-    versions = versions_by_turn(found)
-    with database.read() as conn:
-        made_by = queries.made_by(conn, found.run, {one for of_turn in versions.values() for one in of_turn})
+        parts = part_totals(found.steps) if part.is_whole else queries.part_sums(conn, name)
+    only = range(start, end) if view == "text" or (not part.is_whole and end < total) else None
+    tokens, texts = tokens_of(database, found, only=only, with_update=part.is_whole)
     first = min(start, max(total - 1, 0)) // TIMELINE_TURNS * TIMELINE_TURNS
-    timed = found.steps[first : first + TIMELINE_TURNS]
-    turns = _turns(database, found, found.steps[start:end], tokens, texts, rewards, limit) if view == "text" else []
+    around = part
+    if not part.is_whole:
+        around = load_part(database, name, total, first, first + TIMELINE_TURNS, texts=False)
+    timed, versions = around.steps(first, first + TIMELINE_TURNS), versions_by_turn(around.found)
+    shown = versions if around is part else versions | versions_by_turn(found)
+    with database.read() as conn:
+        made_by = queries.made_by(conn, found.run, {one for of_turn in shown.values() for one in of_turn})
+    turns = _turns(database, part, part.steps(start, end), tokens, texts, rewards, limit) if view == "text" else []
     turns, is_quoted = _quoted(turns, given)
     is_last = end >= total and view == "text"
     last = queries.final_observation(database, name) if is_last else None
@@ -149,7 +159,7 @@ def load_trajectory_page(database: Database, given: Given) -> TrajectoryPage:
         reward=found.reward,
         shaped=None if rewards is None or rewards.rewards is None else float(sum(rewards.rewards)),
         verdicts=[] if rewards is None else list(rewards.verdicts),
-        part_totals=part_totals(found.steps),
+        part_totals=parts,
         policy=found.policy,
         source=found.source.value,
         error=found.error,
@@ -167,13 +177,14 @@ def load_trajectory_page(database: Database, given: Given) -> TrajectoryPage:
         system=Cut.of(system_text(texts, found).strip(), limit) if not start else Cut("", 0),
         turns=turns,
         total=total,
+        is_part=not part.is_whole,
         start=start,
         beyond=asked if asked > total else None,
-        previous_start=max(start - TURNS_SHOWN, 0) if start and not full else None,
-        next_start=end if end < total and not full and view == "text" else None,
+        previous_start=max(start - count, 0) if start and not full else None,
+        next_start=end if end < total and not full and (view == "text" or not part.is_whole) else None,
         final=None if last is None else Cut.of(last, limit),
         final_pictures=pictures(final, sizes_of(database, final), ()),
-        thumbnails=thumbnails(found),
+        thumbnails=thumbnails(around.found, total),
         timeline=timeline(timed, {turn: of for turn, of in versions.items() if first <= turn < first + len(timed)}),
         made_by=made_by,
         timeline_start=first,
@@ -183,7 +194,7 @@ def load_trajectory_page(database: Database, given: Given) -> TrajectoryPage:
         shade=_shade(given, strip),
         strip=strip,
         token=given.number("token") if given.text("token") else None,
-        token_note=tokens.note,
+        token_note=tokens.note or (left_out_note(part) if uses else ""),
         quote=given.text("quote") or "",
         is_quoted=is_quoted,
     )
@@ -191,14 +202,15 @@ def load_trajectory_page(database: Database, given: Given) -> TrajectoryPage:
 
 def _turns(
     database: Database,
-    found: Trajectory,
+    part: Part,
     steps: Sequence[Step],
     tokens: TrajectoryTokens,
     texts: TokenTexts | None,
     rewards: Rewards | None,
     limit: int | None,
 ) -> list[TurnView]:
-    seen = {step.index: seen_in(step) for step in found.steps} | {len(found.steps): seen_at_end(found)}
+    found = part.found
+    seen = {step.index: seen_in(step) for step in found.steps} | {part.total: seen_at_end(found)}
     after = {step.index: seen[step.index + 1][:1] for step in steps}
     sizes = sizes_of(database, (name for step in steps for name in (*seen[step.index], *after[step.index])))
     by_turn = {one.turn: one for one in tokens.turns}

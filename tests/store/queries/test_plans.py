@@ -208,6 +208,11 @@ def reads(database: Database) -> dict[str, Callable[[Connection], object]]:
     with database.read() as first:
         stored = queries.reward_set(first, run, "judged")
     return {
+        "acts": lambda conn: queries.acts(conn, one, 0, 2),
+        "answered_turns": lambda conn: queries.answered_turns(conn, one),
+        "n_turns": lambda conn: queries.n_turns(conn, one),
+        "part_sums": lambda conn: queries.part_sums(conn, one),
+        "load_turns": lambda _: queries.load_turns(database, one, 0, 1),
         "accounting": lambda conn: queries.accounting(conn, run),
         "active_groups": lambda conn: queries.active_groups(conn, run),
         "batch_metrics": lambda conn: queries.batch_metrics(conn, run),

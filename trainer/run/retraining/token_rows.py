@@ -1,7 +1,7 @@
 """The tokens of one stored trajectory, turn by turn, with the values that an update computed for them."""
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Container, Mapping, Sequence
 from dataclasses import dataclass
 from math import isnan
 
@@ -69,25 +69,31 @@ class TrajectoryTokens:
 
 
 def trajectory_tokens(
-    database: Database, trajectory: Trajectory, texts: TokenTexts | None, *, with_update: bool = True
+    database: Database,
+    trajectory: Trajectory,
+    texts: TokenTexts | None,
+    *,
+    with_update: bool = True,
+    only: Container[int] | None = None,
 ) -> TrajectoryTokens:
     """Return the tokens of a trajectory, with the values of the newest surviving update that trained on it.
 
     Args:
         texts: of the tokenizer of its run (``tokenizer_of_run``); None leaves them out.
         with_update: False leaves out the values of an update.
+        only: the turns to return; None returns all, and the tokens after the last one.
     """
     with database.read() as conn:
         uses = [use for use in queries.updates_with(conn, trajectory.id) if not use.abandoned]
         update = queries.load_update(conn, uses[-1].run, uses[-1].update) if uses and with_update else None
     if update is None:
-        return TrajectoryTokens(_turns(trajectory, {}, texts), None, None, "")
+        return TrajectoryTokens(_turns(trajectory, {}, texts, only), None, None, "")
     try:
         trajectory, steps = trained_tokens(database, update, [trajectory.id])[trajectory.id]
     except (NotRecorded, ConfigError) as error:
-        return TrajectoryTokens(_turns(trajectory, {}, texts), update.run, update.update, str(error))
+        return TrajectoryTokens(_turns(trajectory, {}, texts, only), update.run, update.update, str(error))
     trained = {(step.index, token.position): token for step in steps for token in step.tokens if token.weight}
-    return TrajectoryTokens(_turns(trajectory, trained, texts), update.run, update.update, "")
+    return TrajectoryTokens(_turns(trajectory, trained, texts, only), update.run, update.update, "")
 
 
 def trained_tokens(
@@ -109,12 +115,17 @@ def trained_tokens(
 
 
 def _turns(
-    trajectory: Trajectory, trained: Mapping[tuple[int, int], TrainedToken], texts: TokenTexts | None
+    trajectory: Trajectory,
+    trained: Mapping[tuple[int, int], TrainedToken],
+    texts: TokenTexts | None,
+    only: Container[int] | None,
 ) -> list[TurnTokens]:
     turn_of = turn_of_messages(trajectory)
     counts, rows = Counter[int | None](), defaultdict[int | None, list[TokenRow]](list)
     for message in trajectory.messages:
         turn, source = turn_of.get(message.index), message.source.value
+        if only is not None and turn not in only:
+            continue
         columns = message.tokens, message.mask, message.logprobs, message.versions
         values = zip(action_tokens(message), *(np.asarray(one).tolist() for one in columns), strict=True)
         for acted, token, mask, logprob, version in values:

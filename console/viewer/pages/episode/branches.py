@@ -14,8 +14,8 @@ from .....store.queries.load import load_trajectories
 from .....trainer.run.retraining.token_rows import trained_tokens
 from ..text import advantages as mean_advantages
 
-MEMBERS_MAX = 64
-"""Members of a group of which a page draws the tree."""
+MEMBERS_MAX, TURNS_MAX = 64, 2_000
+"""Members of a group of which a page draws the tree, and turns of all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Tree:
 
 
 def load_tree(database: Database, fate: GroupFate) -> Tree | None:
-    """Return the tree of a group; None if it has no branch, too many members, or members that were pruned."""
+    """Return the tree of a group; None if it has no branch, too many members or turns, or members that were pruned."""
     if not is_tree(fate.members):
         return None
     names = [one.trajectory for one in fate.members]
@@ -82,8 +82,9 @@ def turn_advantages(
 
 
 def is_tree(members: Sequence[MemberFate]) -> bool:
-    """Return whether a page draws the tree of a group: it has a branch, and not too many members."""
-    return len(members) <= MEMBERS_MAX and any(one.branched_from is not None for one in members)
+    """Return whether a page draws the tree of a group: it has a branch, and not too many members and turns."""
+    is_small = len(members) <= MEMBERS_MAX and sum(one.turns for one in members) <= TURNS_MAX
+    return is_small and any(one.branched_from is not None for one in members)
 
 
 def tree(

@@ -53,9 +53,9 @@ def seen_at_end(found: Trajectory) -> Sequence[str]:
     return found.final_images or ([found.final_screenshot] if found.final_screenshot else [])
 
 
-def thumbnails(found: Trajectory) -> list[Thumbnail]:
-    """Return the first picture of each turn that has one, and of the end, whose turn is the number of turns."""
-    turns = [(step.index, seen_in(step)) for step in found.steps] + [(len(found.steps), seen_at_end(found))]
+def thumbnails(found: Trajectory, total: int) -> list[Thumbnail]:
+    """Return the first picture of each loaded turn that has one, and of the end, whose turn is ``total``."""
+    turns = [(step.index, seen_in(step)) for step in found.steps] + [(total, seen_at_end(found))]
     return [Thumbnail(turn, pictures[0]) for turn, pictures in turns if pictures]
 
 

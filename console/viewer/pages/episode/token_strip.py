@@ -1,16 +1,19 @@
 """The exact tokens of an episode in one strip, with the curve of each value over their position."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from .....store import queries
 from .....store.database import Database
 from .....trainer.run.retraining.token_rows import TokenRow, TrajectoryTokens
 from ....episodes import tokens_of
 from ...given import Given
+from .part import Part, left_out_note, load_part, turn_total
 
 TOKENS_SHOWN = 30_000
 """Tokens of an episode on one page."""
+STRIP_TURNS = 500
+"""Turns of an episode that is not loaded as a whole (``Part``) on one page."""
 SHADES = {name: name for name in ("logprob", "entropy", "advantage", "mismatch")}
 SHADES |= {"weight": "importance_weight"} | {name: name for name in ("staleness", "version", "mask")}
 """By name in the URL, the field of a token."""
@@ -24,7 +27,7 @@ class TurnStrip:
     turn: int | None
     """None for the tokens after the last turn."""
     first: int
-    """Position of its first token in the episode."""
+    """Position of its first token in the episode, or in the loaded part of a long one."""
     rows: Sequence[TokenRow]
     left_out: int
 
@@ -42,6 +45,7 @@ class TokenStrip:
     """The tokens of an episode, or as many as a page shows."""
 
     total: int
+    """Of the loaded part, if the episode is long."""
     shown: int
     sampled: int
     """Tokens that the policy sampled."""
@@ -60,12 +64,14 @@ class TokenStrip:
 
 @dataclass(frozen=True, slots=True)
 class TokenColumns:
-    """The values of all tokens of an episode, one list per value."""
+    """The values of the tokens of an episode, or of ``STRIP_TURNS`` turns of a long one, one list per value."""
 
     trajectory: str
     run: str | None
     update: int | None
     note: str
+    next_start: int | None
+    """The ``start`` of the turns that follow; None if no turn does. With ``all=1``, every turn is here."""
     turn: Sequence[int | None]
     id: Sequence[int]
     text: Sequence[str | None]
@@ -81,14 +87,20 @@ class TokenColumns:
 
 
 def load_token_columns(database: Database, given: Given) -> TokenColumns:
-    """Return the values of all tokens of an episode."""
-    found = queries.load_trajectory(database, given.path["trajectory"])
-    tokens, _ = tokens_of(database, found)
+    """Return the values of all tokens of an episode; of a long one, those of the turns from ``start`` on."""
+    name, start = given.path["trajectory"], given.number("start")
+    if given.choice("all", ("1",)):
+        part = Part(found := queries.load_trajectory(database, name), len(found.steps))
+    else:
+        part = load_part(database, name, turn_total(database, name), start, start + STRIP_TURNS)
+    tokens, _ = tokens_of(database, part.found, with_update=part.is_whole)
+    following = start + STRIP_TURNS if not part.is_whole and start + STRIP_TURNS < part.total else None
     rows = [row for turn in tokens.turns for row in turn.tokens]
-    names = [name for name in TokenColumns.__slots__ if name not in ("trajectory", "run", "update", "note", "turn")]
+    names = [one.name for one in fields(TokenRow)]
     columns = {name: [getattr(row, name) for row in rows] for name in names}
     turns = [one.turn for one in tokens.turns for _ in one.tokens]
-    return TokenColumns(found.id, tokens.run, tokens.update, tokens.note, turns, **columns)
+    note = tokens.note or left_out_note(part)
+    return TokenColumns(part.found.id, tokens.run, tokens.update, note, following, turns, **columns)
 
 
 def token_strip(tokens: TrajectoryTokens, only: int | None, limit: int | None) -> TokenStrip:

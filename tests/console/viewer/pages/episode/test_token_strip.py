@@ -46,5 +46,5 @@ def test_all_values_of_an_episode_are_columns(client: TestClient) -> None:
     found = client.get("/api/trajectories/b-0/tokens").json()
     assert found["id"][-2:] == [5, 2]
     assert (found["mask"][-2:], found["logprob"][-2:]) == ([1, 1], [-0.5, -0.25])
-    columns = [one for name, one in found.items() if name not in ("trajectory", "run", "update", "note")]
+    columns = [one for one in found.values() if isinstance(one, list)]
     assert {len(one) for one in columns} == {len(found["id"])}
