@@ -5,6 +5,7 @@ from sqlalchemy.exc import DBAPIError
 from ...errors import TurnwiseError
 from ...store.database import Database, check_revision
 from ...store.errors import BlobMissing, NotFound, Pruned, StoreUnusable, WrongRevision
+from .downloads import NoRoom
 from .given import BadAddress
 
 STATUSES: dict[type[TurnwiseError], int] = {
@@ -14,6 +15,7 @@ STATUSES: dict[type[TurnwiseError], int] = {
     Pruned: 410,
     StoreUnusable: 503,
     WrongRevision: 503,
+    NoRoom: 507,
 }
 """The status of a response by the error of its page; 409 for every other one: the store holds something unexpected."""
 

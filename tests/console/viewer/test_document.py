@@ -2,11 +2,14 @@
 
 import json
 import re
+import resource
 from base64 import b64encode
+from collections.abc import Iterator
 from dataclasses import replace
 from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
+from tempfile import gettempdir
 from zipfile import ZipFile
 
 import pytest
@@ -146,3 +149,21 @@ def test_the_command_writes_a_page_or_a_folder_of_pages(turnwise: Turnwise, own:
     assert len(list((tmp_path / "pages").glob("*.html"))) == 2
     both = turnwise(*export, str(tmp_path / "y.html"))
     assert (both.code, "holds one trajectory" in both.err, (tmp_path / "y.html").exists()) == (2, True, False)
+
+
+@pytest.fixture
+def full_disk() -> Iterator[None]:
+    """Let no file of this process become larger than 100 bytes."""
+    own = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, own[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, own)
+
+
+@pytest.mark.usefixtures("full_disk")
+@pytest.mark.parametrize("kind", ["html", "atif", "json"])
+def test_a_full_disk_is_named_without_a_path(client: TestClient, kind: str) -> None:
+    answer = client.get(f"/trajectories/a-0/download/{kind}")
+    assert answer.status_code == 507
+    assert "cannot be written to a temporary file: File too large; free space" in answer.text
+    assert gettempdir() not in answer.text
