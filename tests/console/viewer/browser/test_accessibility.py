@@ -14,6 +14,8 @@ ROOT = Path(__file__).parents[4]
 def test_axe_finds_nothing_serious(address: str) -> None:
     subprocess.run(["bash", "tools/axe.sh"], cwd=ROOT, check=True, timeout=200)
     (script,) = (ROOT / ".venv-axe").rglob("axe.min.js")
-    more = ("/trajectories/a-0", "/groups/b", "/groups/failed", "/runs/s", "/search?q=nothing", "/nothing")
-    more += ("/trajectories", "/compare", "/runs/r?open=speed", "/runs/r/groups?update=1", "/trajectories/a-0?turn=9")
+    more = (
+        *("/trajectories/a-0", "/groups/b", "/groups/failed", "/runs/s", "/search?q=nothing", "/nothing"),
+        *("/trajectories", "/compare", "/runs/r?open=speed", "/runs/r/groups?update=1", "/trajectories/a-0?turn=9"),
+    )
     assert walked("walk_accessibility.py", address, *PATHS, *more, before=f"AXE = {script.read_text()!r}\n") == []
