@@ -46,8 +46,10 @@ SHIPPED = {
     "turnwise/TinyCode-v0": "turnwise.envs.tiny.code:TinyCodeEnv",
     "turnwise/WebApps-v0": "turnwise.envs.web.apps.env:WebAppsEnv",
     "turnwise/TinyWeb-v0": "turnwise.envs.tiny.web:TinyWebEnv",
+    "turnwise/TinyPixelsWeb-v0": "turnwise.envs.tiny.pixels_web:TinyPixelsWebEnv",
     "turnwise/Desktop-v0": "turnwise.envs.desktop.tasks.env:DesktopTasksEnv",
     "turnwise/TinyDesktop-v0": "turnwise.envs.tiny.desktop:TinyDesktopEnv",
+    "turnwise/TinyPixelsDesktop-v0": "turnwise.envs.tiny.pixels_desktop:TinyPixelsDesktopEnv",
     "turnwise/SemiOnline-v0": "turnwise.envs.semi_online:SemiOnlineEnv",
 }
 """The shipped environments; their modules are imported when an environment is made."""

@@ -13,23 +13,17 @@ DESKTOP_USER, DRIVER_USER = 0, 1
 """Users of a sandbox: the agent's programs have no rights to the driver, which observes them."""
 SOCKET = "/tmp/driver/socket"  # noqa: S108 - a path in the sandbox
 LAUNCHER_SOCKET = "/tmp/launcher.socket"  # noqa: S108 - a path in the sandbox
-DESKTOP = DriverProgram(
-    name="desktop",
-    spec=SPEC,
-    command=main_command("driver.server", SOCKET, LAUNCHER_SOCKET),
-    socket=SOCKET,
-    user=DRIVER_USER,
-    helpers=(Program("launcher", main_command("driver.user.launcher", LAUNCHER_SOCKET), DESKTOP_USER),),
-)
+WIDTH, HEIGHT = 1024, 768
+"""Pixels of the display."""
 WRITABLE = ("workspace", "tmp", "dev/shm")
 """The folders of the sandbox that the agent's programs can write."""
 
 
 class DesktopSession(DriverClient):
-    """A desktop in a sandbox."""
+    """A desktop in a sandbox, with a display of ``width`` x ``height`` pixels."""
 
-    def __init__(self) -> None:
-        super().__init__(DESKTOP)
+    def __init__(self, width: int = WIDTH, height: int = HEIGHT) -> None:
+        super().__init__(_program(width, height))
 
     def world(self) -> Tree | None:
         """Return everything that the agent can leave, by path from the root; None if not all of it can be read.
@@ -47,6 +41,18 @@ class DesktopSession(DriverClient):
         except (FileError, SandboxBroken):
             return None
         return Tree(entries)
+
+
+def _program(width: int, height: int) -> DriverProgram:
+    launcher = main_command("driver.user.launcher", LAUNCHER_SOCKET, f"{width}x{height}x24")
+    return DriverProgram(
+        name="desktop",
+        spec=SPEC,
+        command=main_command("driver.server", SOCKET, LAUNCHER_SOCKET),
+        socket=SOCKET,
+        user=DRIVER_USER,
+        helpers=(Program("launcher", launcher, DESKTOP_USER),),
+    )
 
 
 def opening(

@@ -22,7 +22,7 @@ from ..computer.driver_client import Steps
 from ..computer.elements import in_viewport, render
 from ..computer.env import ObservationMode, ScreenEnv, Verdict, check_files
 from .actions import DIALECT, DONE, FAIL, parse, resolve
-from .desktop_session import SPEC, DesktopSession, opening
+from .desktop_session import HEIGHT, SPEC, WIDTH, DesktopSession, opening
 from .task import DesktopTask, EndState, Window
 
 CLICKABLE_ROLES = (
@@ -35,17 +35,17 @@ class DesktopEnv(ScreenEnv[DesktopTask]):
     """The base class of environments on a desktop of 1024 x 768 pixels: override ``task`` and ``check``.
 
     An episode whose files cannot all be read at the end has failed; ``check`` is not called for it. Options and errors
-    are those of ``ScreenEnv``.
+    are those of ``ScreenEnv``. A subclass may set another ``width`` and ``height`` of the display.
     """
 
     sandbox_memory_mib, sandbox_image = SPEC.memory_mib, SPEC.image
-    width, height = 1024, 768
+    width, height = WIDTH, HEIGHT
 
     def __init__(
         self, observation: ObservationMode = "text", marks: bool = False, max_pixels: int | None = None
     ) -> None:
         super().__init__(observation, marks, max_pixels)
-        self.desktop = DesktopSession()
+        self.desktop = DesktopSession(self.width, self.height)
 
     @property
     def client(self) -> DesktopSession:

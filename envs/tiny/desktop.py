@@ -11,7 +11,7 @@ never trained on).
 """
 
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -100,6 +100,28 @@ OTHER_WEIGHT = 0.25
 """Weight of a button whose word the goal does not hold, among the valid actions."""
 
 
+def start_of(instance: Instance, files: Mapping[str, bytes] | None = None) -> dict[str, Any]:
+    """Return the step that opens the calculator, with these files in the home folder, and types its start."""
+    digits = instance.start if instance.start != "0" else ""
+    typed = [{"verb": "click", "name": ("button", digit)} for digit in digits]
+    return opening(DesktopTask(instance.goal, (APPLICATION,), files or {}), UNDO, typed)
+
+
+def buttons(nodes: Sequence[Node]) -> dict[str, Node]:
+    """Return the buttons that have a word, by their words."""
+    return {
+        BUTTON_WORDS[node["name"]]: node
+        for node in nodes
+        if node["role"] == "button" and node["name"] in BUTTON_WORDS and "disabled" not in node.get("flags", ())
+    }
+
+
+def display(nodes: Sequence[Node]) -> str:
+    """Return the text on the display; empty if there is none."""
+    shown = [str(node.get("value", "")) for node in nodes if (node["role"], node["name"]) == DISPLAY]
+    return shown[0].strip() if shown else ""
+
+
 class TinyDesktopEnv(TinyEnv[Instance]):
     """Show a number on a real calculator, in a closed vocabulary.
 
@@ -130,10 +152,7 @@ class TinyDesktopEnv(TinyEnv[Instance]):
 
     def _begin(self, seed: int, split: str) -> Turn:
         self.episode = instance = draw(seed, split, self.by)
-        digits = instance.start if instance.start != "0" else ""
-        typed = [{"verb": "click", "name": ("button", digit)} for digit in digits]
-        start = opening(DesktopTask(instance.goal, (APPLICATION,)), UNDO, typed)
-        answer, _ = self._desktop.open([start, {"do": "observe"}])
+        answer, _ = self._desktop.open([start_of(instance), {"do": "observe"}])
         self._presses = 0
         self._read(answer.get("nodes", ()))
         extras = self._desktop.extras() | {"task": instance.kind}
@@ -143,13 +162,13 @@ class TinyDesktopEnv(TinyEnv[Instance]):
         match action.split():
             case ["done"]:
                 return end(False)
-            case ["click", word] if word in (buttons := self._buttons()):
-                click = {"verb": "click", "id": buttons[word]["id"]}
+            case ["click", word] if word in (shown := buttons(self._nodes)):
+                click = {"verb": "click", "id": shown[word]["id"]}
                 info = {"targets": targets(click, self._nodes)}
                 answer, _ = self._desktop.do([{"do": "act", "action": click}, {"do": "observe"}])
                 self._presses += 1
                 self._read(answer.get("nodes", ()))
-                success = self._display() == self.episode.wanted
+                success = display(self._nodes) == self.episode.wanted
                 turn = end(success) if success or "broken" in answer else Turn(self._view)
                 return replace(turn, info={**turn.info, **info})
         return invalid(self._view)
@@ -165,7 +184,7 @@ class TinyDesktopEnv(TinyEnv[Instance]):
     def valid_actions(self) -> list[tuple[str, float]]:
         """Return a click on each button, those of the goal's words first in weight, and ``done``."""
         wanted = self.episode.goal.split()
-        weights = {f"click {word}": 1.0 if word in wanted else OTHER_WEIGHT for word in self._buttons()}
+        weights = {f"click {word}": 1.0 if word in wanted else OTHER_WEIGHT for word in buttons(self._nodes)}
         return [*weights.items(), ("done", OTHER_WEIGHT)]
 
     def oracle(self) -> str:
@@ -180,16 +199,5 @@ class TinyDesktopEnv(TinyEnv[Instance]):
 
     def _read(self, nodes: Any) -> None:
         self._nodes = list(nodes)
-        digits = [CHARACTER_WORDS.get(one, "other") for one in self._display()[:MAX_DISPLAY_WORDS]]
-        self._view = " ".join(["display", *digits, "buttons", *self._buttons()])
-
-    def _buttons(self) -> dict[str, Node]:
-        return {
-            BUTTON_WORDS[node["name"]]: node
-            for node in self._nodes
-            if node["role"] == "button" and node["name"] in BUTTON_WORDS and "disabled" not in node.get("flags", ())
-        }
-
-    def _display(self) -> str:
-        shown = [str(node.get("value", "")) for node in self._nodes if (node["role"], node["name"]) == DISPLAY]
-        return shown[0].strip() if shown else ""
+        digits = [CHARACTER_WORDS.get(one, "other") for one in display(self._nodes)[:MAX_DISPLAY_WORDS]]
+        self._view = " ".join(["display", *digits, "buttons", *buttons(self._nodes)])

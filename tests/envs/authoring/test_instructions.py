@@ -13,6 +13,8 @@ FOR_TINY_POLICIES = {
     "turnwise/TextSite-v0",
     "turnwise/TinyCode-v0",
     "turnwise/TinyDesktop-v0",
+    "turnwise/TinyPixelsDesktop-v0",
+    "turnwise/TinyPixelsWeb-v0",
     "turnwise/TinyWeb-v0",
 }
 """A tiny policy reads most words of instructions as unknown ones: they would only lengthen its prompts."""

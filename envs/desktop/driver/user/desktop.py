@@ -18,7 +18,6 @@ FOLDER = "/tmp/session"  # noqa: S108 - a path in the sandbox
 X_FOLDER = "/tmp/.X11-unix"  # noqa: S108 - a path in the sandbox
 DISPLAY = ":1"
 X_LOCK = f"/tmp/.X{DISPLAY[1:]}-lock"  # noqa: S108 - a path in the sandbox
-SCREEN = "1024x768x24"
 STOP_TIMEOUT_S = 2.0
 POLL_INTERVAL_S = 0.003
 WINDOW_MANAGER = "openbox"
@@ -59,11 +58,14 @@ ENVIRONMENT = {
 class Desktop:
     """One desktop; the public methods are the calls of the driver, with values that JSON holds.
 
+    ``screen`` is its display: width, height and bits per pixel, as in ``1024x768x24``.
+
     Raises:
         OSError: a folder or a process cannot be made or removed.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, screen: str) -> None:
+        self._screen = screen
         self._servers: dict[str, subprocess.Popen[bytes]] = {}
         self._applications: dict[str, subprocess.Popen[bytes]] = {}
         """The applications of the episode, by command."""
@@ -91,7 +93,7 @@ class Desktop:
         Path(f"{FOLDER}/group").write_text(f"root:x:0:\nuser:x:{group}:\ndriver:x:{group + 1}:\n")
         Path(f"{FOLDER}/bus.conf").write_text(BUS_CONFIGURATION)
         self._run("dbus-daemon", f"--config-file={FOLDER}/bus.conf", "--nofork", "--nopidfile")
-        options = ("-screen", "0", SCREEN, "-nolisten", "tcp", "-ac", "-noreset", "-r", "-s", "0", "-dpi", "96")
+        options = ("-screen", "0", self._screen, "-nolisten", "tcp", "-ac", "-noreset", "-r", "-s", "0", "-dpi", "96")
         # Without GLX, no program loads Mesa.
         self._run("Xvfb", DISPLAY, *options, "-extension", "GLX")
 

@@ -20,8 +20,8 @@ CREDENTIALS = struct.Struct("3i")
 PR_SET_DUMPABLE = 4
 
 
-def main(path: str) -> None:
-    """Listen on a unix socket at ``path``, and serve the driver until it closes the connection.
+def main(path: str, screen: str) -> None:
+    """Listen on a unix socket at ``path``, and serve the driver of a ``screen`` until it closes the connection.
 
     Raises:
         OSError: the process cannot be protected, or the socket cannot be made.
@@ -35,7 +35,7 @@ def main(path: str) -> None:
         connection = driver_of(listener)
     os.unlink(path)
     with connection:
-        serve(connection, Desktop())
+        serve(connection, Desktop(screen))
 
 
 def make_undumpable() -> None:

@@ -1,0 +1,125 @@
+"""``turnwise/TinyPixelsWeb-v0``: click on the box of a color, seen in a screenshot of a real browser.
+
+The page has three boxes of different colors in the nine cells of a window of 84 x 84 pixels. An observation is the
+screenshot and the color in words, ``task blue``; ``click 42 14`` clicks a point of the screenshot.
+
+Reward: 1 for the box of the color; -0.3 for another box; -0.05 for a click that hits no box.
+"""
+
+import json
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..computer.elements import Node
+from ..draws import HELD_OUT_EVERY, draw_for
+from ..episode import Turn
+from ..spaces import Png
+from ..web.browser_session import SPEC, BrowserSession
+from .base import end
+from .pixels import TinyPixelsEnv, coordinates
+
+SIDE_PX, CELL_PX = 84, 28
+BOXES = 3
+COLORS: Mapping[str, str] = {"blue": "#0000ff", "orange": "#ffa500", "green": "#008000", "red": "#ff0000"}
+"""By their words."""
+TARGETS = ("blue",)
+PORT = 8082
+URL = f"http://127.0.0.1:{PORT}/index.html"
+STYLE = f"body {{ margin: 0 }} div {{ position: absolute; width: {CELL_PX}px; height: {CELL_PX}px }}"
+PAGE = f"<!doctype html><title>Boxes</title><style>{STYLE}</style>"
+SERVER = f"echo '{PAGE}' > index.html && exec python3 -I -m http.server {PORT} --bind 127.0.0.1"
+DRAW_SCRIPT = """(() => {
+  document.body.replaceChildren();
+  window.clicked = '';
+  for (const [name, color, x, y] of BOXES) {
+    const box = document.createElement('div');
+    box.style.cssText = `left: ${x}px; top: ${y}px; background: ${color}`;
+    box.onclick = () => { window.clicked = name; };
+    document.body.append(box);
+  }
+})()"""
+CLICKED_SCRIPT = "window.clicked"
+
+
+@dataclass(frozen=True, slots=True)
+class Boxes:
+    """One task: click on the box of the color ``wanted``."""
+
+    wanted: str
+    places: Mapping[str, tuple[int, ...]]
+    """The left upper corners, in pixels, by color."""
+
+
+def draw(seed: int, split: str) -> Boxes:
+    """Return the instance of a seed. The splits share none."""
+    draws = random.Random(f"tiny pixels web {split} {seed}")  # noqa: S311 - a game, not a secret
+
+    def instance() -> tuple[Boxes, bool]:
+        wanted = draws.choice(TARGETS)
+        others = draws.sample([name for name in COLORS if name != wanted], BOXES - 1)
+        cells = draws.sample(range((SIDE_PX // CELL_PX) ** 2), BOXES)
+        places = [tuple(CELL_PX * part for part in divmod(cell, SIDE_PX // CELL_PX)) for cell in cells]
+        drawn = Boxes(wanted, dict(zip([wanted, *others], places, strict=True)))
+        return drawn, random.Random(str(drawn)).randrange(HELD_OUT_EVERY) == 0  # noqa: S311
+
+    return draw_for(split, instance)
+
+
+class TinyPixelsWebEnv(TinyPixelsEnv[Boxes]):
+    """Click on the box of a color, which only the screenshot shows.
+
+    Raises:
+        ValueError: at reset, the split is unknown.
+        SandboxError: the sandbox or its driver failed.
+    """
+
+    name = "turnwise/TinyPixelsWeb-v0"
+    width, height, cell_px = SIDE_PX, SIDE_PX, CELL_PX
+    words = ("task", "click", *TARGETS, *coordinates(SIDE_PX, CELL_PX), "right", "wrong", "invalid", "ended")
+    sandboxed = True
+    sandbox_memory_mib, sandbox_image = SPEC.memory_mib, SPEC.image
+    keeps_sandbox = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._browser = BrowserSession([SERVER])
+
+    def _begin(self, seed: int, split: str) -> Turn:
+        self.episode = instance = draw(seed, split)
+        boxes = [(name, COLORS[name], *place) for name, place in instance.places.items()]
+        opening = {"do": "open", "url": URL, "reusable": True, "width": self.width, "height": self.height}
+        script = {"do": "script", "script": DRAW_SCRIPT.replace("BOXES", json.dumps(boxes)), "settle": True}
+        _, png = self._browser.open([opening, script, self._observe()])
+        self._take(png)
+        return self._seen(Turn(f"task {instance.wanted}", info={"extras": self._browser.extras() | {"task": "click"}}))
+
+    def _click(self, x: int, y: int) -> Turn:
+        click = {"do": "act", "action": {"verb": "click", "x": x, "y": y}}
+        answer, png = self._browser.do([click, {"do": "script", "script": CLICKED_SCRIPT}, self._observe()])
+        self._take(png)
+        clicked = (answer.get("values") or [""])[-1]
+        if clicked or "lost" in answer:
+            return end(clicked == self.episode.wanted)
+        return Turn(f"task {self.episode.wanted}")
+
+    def _observe(self) -> dict[str, Any]:
+        return {"do": "observe", "tree": False, "screenshot": True}
+
+    def _elements(self) -> Mapping[str, Node]:
+        return {name: {"rect": (*place, CELL_PX, CELL_PX)} for name, place in self.episode.places.items()}
+
+    def _named(self) -> Sequence[str]:
+        return tuple(self.episode.places)
+
+    def _solution(self) -> str:
+        return self.episode.wanted
+
+    def screenshot(self) -> Png | None:
+        """Return the browser's window."""
+        return self._browser.screenshot()
+
+    def close(self) -> None:
+        """Release the sandbox."""
+        self._browser.close()
