@@ -7,6 +7,7 @@ The model is a Qwen3-VL with a vision tower of two layers. Its tokenizer and its
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from .tiny_model import initialize, word_tokenizer
 
@@ -32,22 +33,46 @@ def new_vision_model(
         ValueError, FileExistsError: as ``tiny_model.new_model``.
     """
     import torch
-    from transformers import Qwen3VLConfig, Qwen3VLForConditionalGeneration
+    from transformers import Qwen3VLForConditionalGeneration
     from transformers.utils import logging
 
     path = Path(path)
     if (path / "config.json").exists():
         raise FileExistsError(f"{path} already holds a model; choose another folder, or delete it first")
+    tokenizer = _tokenizer(vocabulary, max_context)
+    config = _config(tokenizer, hidden, layers, heads, max_context)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = Qwen3VLForConditionalGeneration(config).to(torch.float32)
+        initialize(model.model.language_model, model.model.language_model.layers)
+    logging.disable_progress_bar()
+    path.mkdir(parents=True, exist_ok=True)
+    model.save_pretrained(path)
+    return _write_processors(path, tokenizer)
+
+
+def new_vision_tokenizer(path: Path, vocabulary: Sequence[str], max_context: int) -> Path:
+    """Write the tokenizer, the image processor and a configuration, without weights.
+
+    Raises:
+        ValueError: as ``new_vision_model``.
+    """
+    tokenizer = _tokenizer(vocabulary, max_context)
+    _config(tokenizer, 32, 1, 1, max_context).save_pretrained(path)
+    return _write_processors(path, tokenizer)
+
+
+def _tokenizer(vocabulary: Sequence[str], max_context: int) -> Any:
+    return word_tokenizer(vocabulary, max_context, control=(START, IMAGE, VIDEO, END))
+
+
+def _config(tokenizer: Any, hidden: int, layers: int, heads: int, max_context: int) -> Any:
+    from transformers import Qwen3VLConfig
+
     if hidden % heads:
         raise ValueError(f"hidden ({hidden}) must be a multiple of heads ({heads})")
-    tokenizer = word_tokenizer(vocabulary, max_context, control=(START, IMAGE, VIDEO, END))
-    ids = dict(
-        zip(
-            ("start", "image", "video", "end"), tokenizer.convert_tokens_to_ids([START, IMAGE, VIDEO, END]), strict=True
-        )
-    )
-    size = hidden // heads
-    config = Qwen3VLConfig(
+    size, (start, image, video, end) = hidden // heads, tokenizer.convert_tokens_to_ids([START, IMAGE, VIDEO, END])
+    return Qwen3VLConfig(
         text_config={
             "vocab_size": len(tokenizer),
             "hidden_size": hidden,
@@ -80,19 +105,15 @@ def new_vision_model(
             "num_position_embeddings": 256,
             "deepstack_visual_indexes": [0],
         },
-        image_token_id=ids["image"],
-        video_token_id=ids["video"],
-        vision_start_token_id=ids["start"],
-        vision_end_token_id=ids["end"],
+        image_token_id=image,
+        video_token_id=video,
+        vision_start_token_id=start,
+        vision_end_token_id=end,
         tie_word_embeddings=True,
     )
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        model = Qwen3VLForConditionalGeneration(config).to(torch.float32)
-        initialize(model.model.language_model, model.model.language_model.layers)
-    path.mkdir(parents=True, exist_ok=True)
-    logging.disable_progress_bar()
-    model.save_pretrained(path)
+
+
+def _write_processors(path: Path, tokenizer: Any) -> Path:
     tokenizer.save_pretrained(path)
     for kind, processor in (("image", "Qwen2VLImageProcessor"), ("video", "Qwen3VLVideoProcessor")):
         settings = {

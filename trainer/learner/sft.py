@@ -28,7 +28,8 @@ class SftExample:
 
 
 def sft_loss(scorer: TokenScorer, batch: Sequence[SftExample], observation_weight: float) -> Tensor:
-    """Return the cross-entropy against the soft targets of actions plus the weighted next-token loss on observations.
+    """Return the cross-entropy against the soft targets of actions plus the weighted next-token loss on observations,
+    without the tokens of images.
 
     Each term is a mean over its tokens.
     """
@@ -45,7 +46,14 @@ def sft_loss(scorer: TokenScorer, batch: Sequence[SftExample], observation_weigh
     tokens = torch.tensor([token for _, target in action_rows for token in target])
     mass = torch.tensor([share for _, target in action_rows for share in target.values()], device=device)
     action: Tensor = -(mass * logp[rows, tokens]).sum() / max(len(action_rows), 1)
-    observed = torch.tensor([row for row, target in enumerate(targets) if target is None and not first[row]])
+    texts = [
+        not any(span.offset <= place < span.offset + span.length for span in one.images)
+        for one in batch
+        for place in range(len(one.ids))
+    ]
+    observed = torch.tensor(
+        [row for row, target in enumerate(targets) if target is None and texts[row] and not first[row]]
+    )
     if not observation_weight or not len(observed):
         return action
     observation: Tensor = logp[observed - 1, ids[observed]].mean()

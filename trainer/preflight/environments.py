@@ -14,6 +14,7 @@ from ...agents.errors import ImagesUnsupported, too_long
 from ...agents.model_folder import base_model, reads_images
 from ...agents.players.policy import refuse_images
 from ...agents.tiny_model import new_tokenizer
+from ...agents.tiny_vision_model import new_vision_tokenizer
 from ...agents.tokens.conversation import Conversation
 from ...agents.tokens.renderer import Image, Renderer
 from ...agents.tokens.renderers import load_renderer
@@ -28,7 +29,7 @@ from ...process.start import absolute
 from ...store import queries
 from ...store.database import Database
 from ..config.sections import HELD_OUT_SEED, EnvironmentConfig
-from ..warmup.vocabulary import closed_vocabulary
+from ..warmup.vocabulary import any_images, closed_vocabulary
 from .longest_action import too_short_turn
 from .refusal import RUNS, Command, Cost, Refusal, Stage, Subject, refuses
 
@@ -157,7 +158,9 @@ def images_in_space(subject: Subject) -> Iterator[Refusal]:
         return None
 
     folder = subject.model
-    if subject.policy not in CALLED and not (folder is not None and folder.is_dir() and reads_images(folder)):
+    makes_model = subject.command is Command.TRAIN and subject.config.model.path is None
+    reads = makes_model or (folder is not None and folder.is_dir() and reads_images(folder))
+    if subject.policy not in CALLED and not reads:
         yield from _each(known(subject.config.played_environments), look)
 
 
@@ -179,7 +182,8 @@ def unread_observations(subject: Subject) -> Iterator[Refusal]:
         try:
             if config.model.path is None:
                 words = closed_vocabulary(environments)
-                renderer = load_renderer(new_tokenizer(Path(folder), words, config.max_context))
+                new = new_vision_tokenizer if any_images(environments) else new_tokenizer
+                renderer = load_renderer(new(Path(folder), words, config.max_context))
             else:
                 renderer = load_renderer(base_model(absolute(config.model.path)))
         except (TurnwiseError, OSError, ValueError):

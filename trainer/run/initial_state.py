@@ -7,6 +7,7 @@ from typing import Any
 
 from ...agents.model_folder import base_model, is_adapter, reads_images, tokenizer_files
 from ...agents.tiny_model import new_model
+from ...agents.tiny_vision_model import new_vision_model
 from ...errors import TurnwiseError
 from ...store import queries
 from ...store.database import Database
@@ -15,7 +16,7 @@ from ..learner import checkpoint
 from ..learner.model.loading import merge_adapter
 from ..preflight.check import check
 from ..preflight.refusal import Command, Stage, Subject, refuse
-from ..warmup.vocabulary import closed_vocabulary
+from ..warmup.vocabulary import any_images, closed_vocabulary
 from .identity import RunIdentity
 
 
@@ -146,7 +147,8 @@ def _make_model(config: RunConfig, path: Path) -> Path:
     """Make a tiny model whose vocabulary is that of the run's environments.
 
     Raises:
-        TurnwiseError: the run trains a LoRA adapter.
+        TurnwiseError: the run trains a LoRA adapter, or an environment shows images and the settings are not a
+            Qwen3-VL's.
     """
     if config.learner.lora is not None:
         raise TurnwiseError(
@@ -155,20 +157,17 @@ def _make_model(config: RunConfig, path: Path) -> Path:
         )
     if (path / "config.json").exists():
         shutil.rmtree(path)
-    new = config.model.new
-    return Path(
-        new_model(
-            path,
-            closed_vocabulary(config.environments),
-            hidden=new.hidden,
-            layers=new.layers,
-            heads=new.heads,
-            seed=config.seed,
-            arch=new.architecture,
-            tie=new.tie_embeddings,
-            max_context=config.max_context,
-        )
-    )
+    new, words = config.model.new, closed_vocabulary(config.environments)
+    sizes: Any = {"hidden": new.hidden, "layers": new.layers, "heads": new.heads}
+    common: Any = {"seed": config.seed, "max_context": config.max_context}
+    if any_images(config.environments):
+        if new.architecture != "qwen3" or not new.tie_embeddings:
+            raise TurnwiseError(
+                "a new model that reads images is a Qwen3-VL with one matrix for input and output embeddings: leave "
+                "`model.new.architecture` and `model.new.tie_embeddings` out"
+            )
+        return new_vision_model(path, words, **sizes, **common)
+    return new_model(path, words, arch=new.architecture, tie=new.tie_embeddings, **sizes, **common)
 
 
 def _own_model(checkpoint_folder: Path, folder: Path) -> Path:

@@ -14,13 +14,13 @@ from random import Random
 from time import monotonic
 
 from ...agents.tokens.conversation import Conversation
-from ...agents.tokens.renderer import Renderer
+from ...agents.tokens.renderer import Image, Renderer
 from ...envs.base import TurnEnv, checked_actions
 from ...envs.errors import EnvironmentBroken
 from ...envs.runner.observations import instructions, split
 from ...envs.runner.thoughts import without_thoughts
 from ...envs.sandboxes import any_sandboxed
-from ...records import Horizon
+from ...records import Horizon, SampleImage
 from ..config.sections import EnvironmentConfig, SftWarmupConfig
 from ..learner.backends.base import LearnerBackend
 from ..learner.sft import SftExample
@@ -46,9 +46,16 @@ def random_policy(renderer: Renderer, max_turns: int) -> PlayEpisode:
         heartbeat()
         observation, _ = env.reset(seed=seed, options={"split": "train"})
         conversation = Conversation(renderer, instructions(env))
-        example = SftExample([], [])
+        example, images = SftExample([], []), list[SampleImage]()
         for _ in range(max_turns):
-            message = conversation.observe(split(observation)[0])
+            text, pictures = split(observation)
+            message = conversation.observe(text, [Image.of(one) for one in pictures])
+            start = len(conversation.prompt()) - len(message.tokens)
+            spans = [span for span in conversation.images() if span.offset >= start]
+            images += [
+                SampleImage(span.blob, len(example.ids) + span.offset - start, span.length, picture)
+                for span, picture in zip(spans, pictures, strict=True)
+            ]
             example.ids += message.tokens
             example.targets += [None] * len(message.tokens)
             valid = checked_actions(env)
@@ -62,6 +69,7 @@ def random_policy(renderer: Renderer, max_turns: int) -> PlayEpisode:
             observation, _, terminated, truncated, _ = env.step(without_thoughts(valid[chosen][0]))
             if terminated or truncated:
                 break
+        example.images = images
         return example
 
     return play

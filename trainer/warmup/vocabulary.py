@@ -1,9 +1,10 @@
-"""The words of a new model: those of the run's environments."""
+"""What a new model reads: the words of the run's environments, and whether they show images."""
 
 from collections.abc import Sequence
 
 from ...envs.errors import EnvError
 from ...envs.runner.once import call_once
+from ...envs.spaces import has_images
 from ...errors import TurnwiseError
 from ..config.sections import EnvironmentConfig
 
@@ -31,3 +32,15 @@ def closed_vocabulary(environments: Sequence[EnvironmentConfig]) -> list[str]:
                 "or set `model.path` to a pretrained model"
             ) from None
     return list(words)
+
+
+def any_images(environments: Sequence[EnvironmentConfig]) -> bool:
+    """Return whether the observations of an environment have images.
+
+    Raises:
+        EnvError: an environment cannot be made.
+    """
+    return any(
+        call_once(one.id, one.options, "observation_space", lambda env: has_images(env.observation_space))
+        for one in environments
+    )

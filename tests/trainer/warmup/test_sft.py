@@ -5,11 +5,16 @@ import tomllib
 from itertools import islice
 from pathlib import Path
 from random import Random
+from typing import Any
 
+import numpy as np
 import pytest
 from turnwise.agents.tiny_model import new_model
+from turnwise.agents.tiny_vision_model import new_vision_model
 from turnwise.agents.tokens.renderers import load_renderer
 from turnwise.envs import EnvironmentBroken, make
+from turnwise.envs.base import Info, Obs, TurnEnv
+from turnwise.envs.spaces import Png, PngSpace
 from turnwise.envs.tiny.text import TextSiteEnv
 from turnwise.records import Horizon
 from turnwise.trainer.algorithms.losses.decoupled_ppo import DecoupledPPO
@@ -31,6 +36,28 @@ from turnwise.trainer.warmup.sft import (
 
 SITE = [EnvironmentConfig(id="turnwise/TextSite-v0")]
 HORIZON = Horizon(8, 4, 64, 256)
+
+
+class Pictures(TurnEnv):
+    """Shows a picture of one color per turn, in which an image has four tokens."""
+
+    observation_space = PngSpace(56, 56)
+
+    def __init__(self) -> None:
+        self.seen: list[Png] = []
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Obs, Info]:
+        return self._look(), {}
+
+    def step(self, action: str) -> tuple[Obs, float, bool, bool, Info]:
+        return self._look(), 0.0, False, False, {}
+
+    def valid_actions(self) -> list[tuple[str, float]]:
+        return [("go", 1.0)]
+
+    def _look(self) -> Obs:
+        self.seen.append(Png.encode(np.full((56, 56, 3), 50 * len(self.seen), np.uint8)))
+        return {"text": "task", "image": self.seen[-1]}
 
 
 @pytest.fixture(scope="module")
@@ -127,3 +154,22 @@ def test_the_remaining_time_counts_the_episodes_that_are_left_to_play() -> None:
     for _ in range(4):
         left.add(play_s=0.0, fit_s=1.0)
     assert left.seconds() == 4.0
+
+
+def test_an_example_holds_the_images_of_its_observations(tmp_path: Path) -> None:
+    """Each image is at its tokens, and the loss on observations leaves them out."""
+    folder = new_vision_model(tmp_path / "model", ["task", "go"], hidden=32, heads=1, layers=1, max_context=64)
+    renderer = load_renderer(folder)
+    env = Pictures()
+    example = random_policy(renderer, 2)(env, 0, Random(0), lambda: None)
+    assert [one.content for one in example.images] == env.seen[:2]
+    placeholder = renderer.encoder.control_token("<|image_pad|>")
+    inside = [one.offset + place for one in example.images for place in range(one.length)]
+    assert [one.length for one in example.images] == [4, 4]
+    assert inside == [place for place, token in enumerate(example.ids) if token == placeholder]
+    assert len(example.ids) == len(example.targets)
+    losses = []
+    for weight in (0.0, 0.5):
+        learner = Learner(folder, LearnerConfig(), DecoupledPPO(), Recompute(), 1.0)
+        losses.append(learner.fit([example], 1e-3, weight))
+    assert 0 < losses[0] < losses[1]
