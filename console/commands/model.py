@@ -1,7 +1,7 @@
 """``turnwise model``: create initial policies, convert GGUF files, and merge trained adapters."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -34,17 +34,26 @@ def new(
     heads: Annotated[int, typer.Option(min=1, max=1_024, help="Number of attention heads.")] = 4,
     arch: Annotated[str, typer.Option(help="qwen3 or llama.")] = "qwen3",
     tie: Annotated[bool, typer.Option(help="Share one matrix between input and output embeddings.")] = True,
+    vision: Annotated[
+        bool, typer.Option("--vision", help="A model that reads images: a tiny Qwen3-VL; --arch and --tie are its own.")
+    ] = False,
     context: Annotated[int, typer.Option(min=16, max=2**24, help="Maximum context, in tokens.")] = 4096,
     seed: Annotated[int, typer.Option(min=0, max=MAX_COUNT, help="Seed of the random initialization.")] = 0,
     as_json: Json = False,
 ) -> None:
     """Create a tiny model and its word-level tokenizer for the given environments."""
     from ...agents.tiny_model import new_model
+    from ...agents.tiny_vision_model import new_vision_model
     from ...envs.errors import EnvError
     from ...envs.runner.once import call_once
 
     if arch not in ("qwen3", "llama"):
         raise InvalidModelOptions(f"unknown architecture {arch!r}: set `--arch` to qwen3 or llama")
+    if vision and (arch != "qwen3" or not tie):
+        raise InvalidModelOptions(
+            "a model with `--vision` is a Qwen3-VL with one matrix for input and output embeddings: "
+            "leave `--arch` and `--no-tie` out"
+        )
     words: list[str] = []
     for env_id in env:
         try:
@@ -55,18 +64,13 @@ def new(
             raise InvalidModelOptions(
                 f"{env_id}: {error.__cause__}; use a model that has a tokenizer instead"
             ) from error
+    sizes: Any = {"hidden": hidden, "layers": layers, "heads": heads, "seed": seed, "max_context": context}
     try:
-        new_model(
-            absolute(path),
-            words,
-            hidden=hidden,
-            layers=layers,
-            heads=heads,
-            arch="qwen3" if arch == "qwen3" else "llama",
-            tie=tie,
-            seed=seed,
-            max_context=context,
-        )
+        if vision:
+            arch = "qwen3_vl"
+            new_vision_model(absolute(path), words, **sizes)
+        else:
+            new_model(absolute(path), words, arch="qwen3" if arch == "qwen3" else "llama", tie=tie, **sizes)
     except (ValueError, FileExistsError) as error:
         raise InvalidModelOptions(str(error)) from error
     if as_json:

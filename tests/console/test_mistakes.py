@@ -107,6 +107,7 @@ MISTAKES = [
     (f"{EVAL} --policy human --name x --turns 3", "plays here and stores nothing; remove `--name` and `--turns`"),
     ("eval c.toml --option pages=1", "`--option pages=1` goes to the environments of `--env`: write it below "),
     (f"{EVAL} --api-key-env KEY", "`--api-key-env KEY` is for the URL of a server, and `--policy` is `random`"),
+    (f"model new m --env {ENV} --vision --arch llama", "a model with `--vision` is a Qwen3-VL"),
     (f"model new m --env {ENV} --arch gpt", "unknown architecture 'gpt': set `--arch` to qwen3 or llama"),
     ("model merge nowhere merged", "there is neither a folder `nowhere` nor a run of this name in the store"),
     ("sandbox check --backend dokcer", "no sandbox backend is called `dokcer` (did you mean 'docker'?)"),
