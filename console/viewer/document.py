@@ -16,16 +16,16 @@ from typing import Any
 from markupsafe import Markup
 
 from ...agents.rollout.progress import TARGETS
-from ...records import Step, Task
+from ...records import Step
 from ...store import queries
 from ...store.database import Database
 from ...store.errors import ExchangeError
 from ...store.exchange.episodes import Episode
 from ...store.exchange.images import image_type
 from ...store.exchange.scrubbing import scrub_value
-from ...store.queries.lineage import TrajectoryUse
 from ..episodes import EpisodeFacts, TurnFacts, load_facts, part_totals
 from ..terminal.output import jsonable
+from .pages.episode.head import EpisodeHead, head_values
 from .rendering import environment
 
 STATIC = Path(__file__).parent / "static"
@@ -46,34 +46,13 @@ class DocumentTurn:
 
 
 @dataclass(frozen=True, slots=True)
-class EpisodeDocument:
+class EpisodeDocument(EpisodeHead):
     """A whole episode, scrubbed."""
 
-    trajectory: str
     uid: str
-    run: str
-    group: str
-    member: int
-    attempt: int
-    task: Task
     prompt_prefix: str
-    status: str
-    success: bool | None
-    reward: float
-    shaped: float | None
-    verdicts: Sequence[Mapping[str, Any]]
-    part_totals: Mapping[str, float]
-    policy: str
-    source: str
-    error: str
-    stop_reason: str
-    branched_from: str | None
-    branched_at: int | None
-    deterministic: bool
     extras: Mapping[str, Any]
     """Without the targets of the actions, which a picture would have to draw."""
-    training: str
-    uses: Sequence[TrajectoryUse]
     note: str
     """Why values of an update are missing; empty if they are not."""
     system: str
@@ -91,30 +70,10 @@ def episode_document(episode: Episode, facts: EpisodeFacts) -> EpisodeDocument:
     rewards = None if facts.rewards is None else facts.rewards.rewards
     kept = [one.final_screenshot] if one.final_screenshot else []
     return EpisodeDocument(
-        trajectory=one.id,
+        **head_values(one, group.task, facts.rewards, part_totals(one.steps), facts.training, facts.uses),
         uid=episode.uid,
-        run=one.run,
-        group=one.group,
-        member=one.member,
-        attempt=one.attempt,
-        task=group.task,
         prompt_prefix=group.prompt_prefix,
-        status=one.status.value,
-        success=one.success,
-        reward=one.reward,
-        shaped=None if rewards is None else float(sum(rewards)),
-        verdicts=() if facts.rewards is None else facts.rewards.verdicts,
-        part_totals=part_totals(one.steps),
-        policy=one.policy,
-        source=one.source.value,
-        error=one.error,
-        stop_reason=one.stop_reason,
-        branched_from=one.branched_from,
-        branched_at=one.branched_at,
-        deterministic=one.deterministic,
         extras={name: value for name, value in one.extras.items() if name != TARGETS},
-        training=facts.training,
-        uses=facts.uses,
         note=facts.tokens.note,
         system=facts.system,
         turns=[_turn(step, facts.turns[step.index], rewards) for step in one.steps],

@@ -3,6 +3,7 @@
 import ast
 import inspect
 import re
+from dataclasses import is_dataclass
 from functools import cache
 from itertools import pairwise
 from textwrap import dedent
@@ -100,7 +101,8 @@ class _Schema(GenerateJsonSchema):
 
     def dataclass_schema(self, schema: core_schema.DataclassSchema) -> JsonSchemaValue:
         found = super().dataclass_schema(schema)
-        texts = field_texts(schema["cls"])
+        bases = [one for one in schema["cls"].__mro__ if is_dataclass(one)]
+        texts = {name: text for one in bases for name, text in field_texts(one).items()}
         for name, of_field in found["properties"].items():
             of_field.pop("default", None)
             if name in texts:

@@ -7,16 +7,17 @@ from typing import Any
 from ....agents.reexecution.reexecute import SANDBOX
 from ....agents.rollout.progress import TARGETS
 from ....agents.tokens.token_texts import TokenTexts, system_text
-from ....records import Step, Task
+from ....records import Step
 from ....store import queries
 from ....store.database import Database
 from ....store.operations import Rewards
 from ....store.queries.fates import MemberFate
-from ....store.queries.lineage import Branch, TrajectoryUse
+from ....store.queries.lineage import Branch
 from ....trainer.run.retraining.token_rows import TrajectoryTokens
 from ...episodes import part_totals, tokens_of, turn_facts
 from ..given import Given
 from .episode.branches import Tree, load_tree
+from .episode.head import EpisodeHead, head_values
 from .episode.part import WHOLE_TURNS, Part, left_out_note, load_part, turn_total
 from .episode.pictures import Picture, Thumbnail, pictures, seen_at_end, seen_in, sizes_of, targets_of, thumbnails
 from .episode.quotation import FIELDS
@@ -33,40 +34,17 @@ VIEWS = ("text", "tokens")
 
 
 @dataclass(frozen=True, slots=True)
-class TrajectoryPage:
+class TrajectoryPage(EpisodeHead):
     """An episode with some of its turns."""
 
-    trajectory: str
-    run: str
-    group: str
-    member: int
-    attempt: int
-    task: Task
-    status: str
-    success: bool | None
-    reward: float
-    shaped: float | None
-    """The shaped return, if the run has one."""
-    verdicts: Sequence[Mapping[str, Any]]
-    part_totals: Mapping[str, float]
-    policy: str
-    source: str
-    error: str
-    stop_reason: str
-    branched_from: str | None
-    branched_at: int | None
     branches: Sequence[Branch]
     """The episodes that are branches of this one, of every run."""
     tree: Tree | None
     """The tree of the group, if its episodes branch from one another."""
-    deterministic: bool
     sandbox: Mapping[str, Any] | None
     """Image, digest, backend and limits, as the environment reported them; None if it reported none."""
     extras: Mapping[str, Any]
     """The other extras of the episode."""
-    training: str
-    """Whether it was trained on, or why not."""
-    uses: Sequence[TrajectoryUse]
     siblings: Sequence[MemberFate]
     system: Cut
     """The text before the first observation."""
@@ -148,31 +126,11 @@ def load_trajectory_page(database: Database, given: Given) -> TrajectoryPage:
         strip = token_strip(tokens, start if full else None, None if given.choice("all", ("1",)) else TOKENS_SHOWN)
     final = seen_at_end(found) if is_last else ()
     return TrajectoryPage(
-        trajectory=found.id,
-        run=found.run,
-        group=found.group,
-        member=found.member,
-        attempt=found.attempt,
-        task=fate.task,
-        status=found.status.value,
-        success=found.success,
-        reward=found.reward,
-        shaped=None if rewards is None or rewards.rewards is None else float(sum(rewards.rewards)),
-        verdicts=[] if rewards is None else list(rewards.verdicts),
-        part_totals=parts,
-        policy=found.policy,
-        source=found.source.value,
-        error=found.error,
-        stop_reason=found.stop_reason,
-        branched_from=found.branched_from,
-        branched_at=found.branched_at,
+        **head_values(found, fate.task, rewards, parts, queries.training_of(row, uses, status), uses),
         branches=branches,
         tree=load_tree(database, fate),
-        deterministic=found.deterministic,
         sandbox=sandbox if isinstance(sandbox := found.extras.get(SANDBOX), dict) else None,
         extras={key: value for key, value in found.extras.items() if key not in (SANDBOX, TARGETS)},
-        training=queries.training_of(row, uses, status),
-        uses=uses,
         siblings=fate.members,
         system=Cut.of(system_text(texts, found).strip(), limit) if not start else Cut("", 0),
         turns=turns,
