@@ -45,11 +45,11 @@ def compare_runs(
     The split is that of the evaluated tasks. The difference is the mean over the tasks that both runs were evaluated
     on. Success and reward are those of the newest update, or of an evaluation.
     """
-    from ...trainer.run.comparison import compare
+    from ...trainer.run.comparison import compare, load_compared
 
     names = list(dict.fromkeys(runs))
     with open_store(store) as database:
-        found = compare(database, names)
+        found = compare(load_compared(database, names))
         if plot is not None:
             _draw(database, names, plot)
     if as_json:

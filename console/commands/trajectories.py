@@ -69,7 +69,7 @@ def search(
     The first search of a store indexes it; later ones index the trajectories that ended since.
     """
     from ...store import queries
-    from ...store.maintenance.search_index import clean, hit_of, update_index
+    from ...store.maintenance.search_index import clean, hits_of, update_index
     from ...store.queries.search import parse
     from ...store.queries.search import search as find
 
@@ -81,7 +81,7 @@ def search(
         is_complete = update_index(database)
         with database.read() as conn:
             entries = find(conn, parsed, run=run, limit=limit).entries
-            hits = [hit_of(conn, database.blobs, entry, parsed.terms) for entry in entries]
+            hits = hits_of(conn, database.blobs, entries, parsed.terms)
     if as_json:
         print_json({"complete": is_complete, "hits": hits})
     else:

@@ -11,8 +11,8 @@ from ...store.errors import NotFound
 from .opening import is_page
 from .rendering import url
 
-KINDS = (("runs", queries.find_run), ("groups", queries.find_group), ("trajectories", queries.group_of))
-"""The first part of the path of a page, and the query that finds its subject by id."""
+SECTIONS = {"run": "runs", "group": "groups", "trajectory": "trajectories"}
+"""The first part of the path of a page by the kind of its subject."""
 
 
 class BadLink(TurnwiseError):
@@ -41,10 +41,5 @@ def page_of(database: Database, link: str) -> str:
 
 def page_of_id(conn: Connection, name: str) -> str | None:
     """Return the path of the page of a run, a group or a trajectory; None if none has this id."""
-    for kind, find in KINDS:
-        try:
-            find(conn, name)
-        except NotFound:
-            continue
-        return url(kind, name)
-    return None
+    kind = queries.kind_of(conn, name)
+    return None if kind is None else url(SECTIONS[kind], name)

@@ -6,11 +6,11 @@ searches build it again. An entry is a turn, or the end of a trajectory: its fin
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import BindParameter, Connection, bindparam, column, func, insert, inspect, select, table
+from sqlalchemy import BindParameter, Connection, and_, bindparam, column, func, insert, inspect, or_, select, table
 
 from ...records import Status
 from ..content.blob_root import SEARCH_INDEX, add_setting, change_setting, setting
@@ -50,9 +50,8 @@ _ENDED = select(trajectory.c.no).where(trajectory.c.no.in_(_AMONG), trajectory.c
 _HEADS = select(
     trajectory.c.no, trajectory.c.error, trajectory.c.final_observation, trajectory.c.final_observation_blob
 ).where(trajectory.c.no.in_(_AMONG))
-_STEPS = select(step.c.trajectory_no, step.c.idx, step.c.observation, step.c.observation_blob, step.c.action).where(
-    step.c.trajectory_no.in_(_AMONG)
-)
+_STEP_TEXTS = select(step.c.trajectory_no, step.c.idx, step.c.observation, step.c.observation_blob, step.c.action)
+_STEPS = _STEP_TEXTS.where(step.c.trajectory_no.in_(_AMONG))
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,20 +126,34 @@ def content_of(conn: Connection, blobs: BlobStore, row: Any, column: str) -> str
     return unescape(blobs.get_unchecked(conn, [name])[name].decode(errors="replace"))
 
 
-def texts_of(conn: Connection, blobs: BlobStore, entry: Entry) -> dict[str, str]:
-    """Return the texts of an entry by their names; those that retention removed are empty."""
-    if entry.turn == END:
-        row = conn.execute(_HEADS, {"nos": [entry.no]}).one()
-        return {"error": row.error, "final observation": content_of(conn, blobs, row, "final_observation")}
-    found = conn.execute(_STEPS.where(step.c.idx == entry.turn), {"nos": [entry.no]}).one_or_none()
-    if found is None:
-        return {}
-    return {"action": found.action, "observation": content_of(conn, blobs, found, "observation")}
+def texts_of(conn: Connection, blobs: BlobStore, entries: Sequence[Entry]) -> list[dict[str, str]]:
+    """Return the texts of each entry by their names; those that retention removed are empty."""
+    turns = [and_(step.c.trajectory_no == one.no, step.c.idx == one.turn) for one in entries if one.turn != END]
+    # With the pairs as one list of values, SQLite reads the whole table.
+    parts = (or_(*turns[start : start + _CHUNK]) for start in range(0, len(turns), _CHUNK))
+    rows = (row for part in parts for row in conn.execute(_STEP_TEXTS.where(part)))
+    steps = {(row.trajectory_no, row.idx): row for row in rows}
+    ends = {row.no: row for row in conn.execute(_HEADS, {"nos": [one.no for one in entries if one.turn == END]})}
+
+    def texts(entry: Entry) -> dict[str, str]:
+        if entry.turn == END:
+            end = ends[entry.no]
+            return {"error": end.error, "final observation": content_of(conn, blobs, end, "final_observation")}
+        turn = steps.get((entry.no, entry.turn))
+        if turn is None:
+            return {}
+        return {"action": turn.action, "observation": content_of(conn, blobs, turn, "observation")}
+
+    return [texts(entry) for entry in entries]
 
 
-def hit_of(conn: Connection, blobs: BlobStore, entry: Entry, terms: Sequence[str]) -> SearchHit:
-    """Return an entry with the parts of its texts in which ``terms`` occur."""
-    texts = {name: content for name, content in texts_of(conn, blobs, entry).items() if content}
+def hits_of(conn: Connection, blobs: BlobStore, entries: Sequence[Entry], terms: Sequence[str]) -> list[SearchHit]:
+    """Return entries with the parts of their texts in which ``terms`` occur."""
+    return [_hit(entry, of, terms) for entry, of in zip(entries, texts_of(conn, blobs, entries), strict=True)]
+
+
+def _hit(entry: Entry, of_entry: Mapping[str, str], terms: Sequence[str]) -> SearchHit:
+    texts = {name: content for name, content in of_entry.items() if content}
     found = excerpts(texts, terms)
     # The index also finds other spellings, such as `cafe` for `café`: then a text is shown from its beginning.
     found = found or {name: " ".join(content[:1_000].split())[:100] for name, content in list(texts.items())[:1]}

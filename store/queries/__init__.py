@@ -39,7 +39,17 @@ from .lineage import (
     updates_with,
     versions,
 )
-from .lists import NULL, find_group, find_run, group_row_of, list_groups, list_metrics, list_runs, list_trajectories
+from .lists import (
+    NULL,
+    find_group,
+    find_run,
+    group_row_of,
+    kind_of,
+    list_groups,
+    list_metrics,
+    list_runs,
+    list_trajectories,
+)
 from .load import final_observation, group_of, load_group_heads, load_groups, load_trajectory, load_turns
 from .rewards import load_scored, not_in_set, returns_in, reward_set, reward_sets, rewards_of, scorable
 from .run_details import (
@@ -48,6 +58,7 @@ from .run_details import (
     batch_values,
     cut_off,
     driven_run,
+    driven_runs,
     failed_for_good,
     failure_counts,
     filtered_groups,
@@ -92,6 +103,7 @@ __all__ = [
     "checkpoints",
     "cut_off",
     "driven_run",
+    "driven_runs",
     "evaluation_marks",
     "evaluations",
     "failed_for_good",
@@ -108,6 +120,7 @@ __all__ = [
     "group_of",
     "group_row_of",
     "held_out",
+    "kind_of",
     "latest_checkpoint",
     "left_out",
     "list_driven_runs",

@@ -247,6 +247,13 @@ def find_run(conn: Connection, run: str) -> RunRow:
     return found[0]
 
 
+def kind_of(conn: Connection, name: str) -> str | None:
+    """Return what has this id, ``run``, ``group`` or ``trajectory``, the first of these; None if nothing has."""
+    kinds = {"run": run_table, "group": rollout_group, "trajectory": trajectory}
+    found = (kind for kind, table in kinds.items() if row_count(conn, table.c.id == name))
+    return next(found, None)
+
+
 def list_runs(
     conn: Connection, *, limit: int = 100, after: str | None = None, name: str | None = None, **filters: Any
 ) -> list[RunRow]:

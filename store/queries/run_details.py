@@ -226,9 +226,14 @@ class RunDetails:
 
 def driven_run(database: Database, run: str) -> DrivenRun:
     """Return a run with its driver. Raises NotFound."""
+    return driven_runs(database, [run])[0]
+
+
+def driven_runs(database: Database, runs: Sequence[str]) -> list[DrivenRun]:
+    """Return runs in the given order with their drivers. Raises NotFound."""
     with database.read() as conn:
-        found = find_run(conn, run)
-    return _with_drivers(database, [found])[0]
+        found = [find_run(conn, run) for run in runs]
+    return _with_drivers(database, found)
 
 
 def list_driven_runs(

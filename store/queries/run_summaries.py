@@ -16,7 +16,7 @@ from ...rates import Rate
 from ...records import Purpose
 from ..schema import EVALUATION, PACE, RESULT, among, batch_item, metric, rollout_group, task, train_batch, trajectory
 from ..schema import run as run_table
-from .conditions import surviving
+from .conditions import of_run, surviving
 from .lists import RunRow
 from .updates import evenly
 
@@ -131,9 +131,9 @@ def evaluations(conn: Connection, runs: Iterable[str], most: int | None = None) 
     Args:
         most: per run; of more evaluations, every n-th is returned, the newest included.
     """
-    marks = {run: evenly(of_run, most) for run, of_run in evaluation_marks(conn, runs).items()}
-    found = iter(held_out(conn, [one for of_run in marks.values() for one in of_run]))
-    return {run: list(islice(found, len(of_run))) for run, of_run in marks.items()}
+    marks = {run: evenly(some, most) for run, some in evaluation_marks(conn, runs).items()}
+    found = iter(held_out(conn, [one for some in marks.values() for one in some]))
+    return {run: list(islice(found, len(some))) for run, some in marks.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +178,8 @@ def task_results(conn: Connection, run: RunRow, held_out: HeldOut | None) -> dic
         .order_by(task.c.id)
     )
     if held_out is not None:
-        which = which.where(rollout_group.c.id.startswith(held_out.groups, autoescape=True))
+        of_evaluation = of_run(rollout_group, run.id), rollout_group.c.purpose == Purpose.EVAL.value
+        which = which.where(*of_evaluation, rollout_group.c.id.startswith(held_out.groups, autoescape=True))
     return {
         row.id: TaskResult(row.env_id, row.options, row.split, row.seed, row.counted, row.successes, row.example)
         for row in conn.execute(which)

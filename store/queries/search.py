@@ -16,7 +16,7 @@ END = TURNS - 1
 
 _PART = re.compile(r'-?"[^"]*"|\S+')
 _WORD = re.compile(r"\w+")
-RANKED_MAX = 10_000
+RANKED_MAX = 5_000
 """Matches that are ranked, the newest ones: to rank a million takes seconds."""
 _MATCH = {
     "sqlite": "SELECT rowid AS id, rank AS score FROM search_index WHERE search_index MATCH :query",

@@ -10,7 +10,8 @@ from typing import Any
 from ...rates import Z95, Rate
 from ...store import queries
 from ...store.database import Database
-from ...store.queries.run_summaries import TRAIN, TaskResult
+from ...store.queries.run_details import DrivenRun
+from ...store.queries.run_summaries import TRAIN, RunSummary, TaskResult
 from ..config.defaults import flat
 from ..evaluation.heldout import stored_rate
 
@@ -70,39 +71,62 @@ class Comparison:
     have the kind of the first one."""
 
 
-def compare(database: Database, names: Sequence[str]) -> Comparison:
-    """Return the numbers of runs. Raises NotFound."""
+@dataclass(frozen=True, slots=True)
+class StoredRun:
+    """What a comparison reads of a run."""
+
+    driven: DrivenRun
+    summary: RunSummary
+    tasks: Mapping[str, TaskResult]
+    """The results per task of the newest evaluation of a training run, or of all of another run."""
+    tokens: int
+    """Trained tokens, of all updates."""
+
+
+def load_compared(database: Database, names: Sequence[str]) -> list[StoredRun]:
+    """Return what a comparison of runs reads. Raises NotFound."""
+    driven = queries.driven_runs(database, names)
     with database.read() as conn:
-        rows = [queries.find_run(conn, name) for name in names]
-        summaries = queries.run_summaries(conn, rows)
-        tasks = {row.id: queries.task_results(conn, row, summaries[row.id].held_out) for row in rows}
-        tokens = {row.id: queries.trained_tokens(conn, row.id) for row in rows}
-    status = {row.id: queries.driven_run(database, row.id).status for row in rows}
-    now, found = datetime.now(UTC), []
-    for row in rows:
-        summary = summaries[row.id]
+        summaries = queries.run_summaries(conn, [one.run for one in driven])
+        return [
+            StoredRun(
+                one,
+                summary := summaries[one.run.id],
+                queries.task_results(conn, one.run, summary.held_out),
+                queries.trained_tokens(conn, one.run.id),
+            )
+            for one in driven
+        ]
+
+
+def compare(runs: Sequence[StoredRun]) -> Comparison:
+    """Return the numbers of runs, of which there is at least one."""
+    now, found, first = datetime.now(UTC), [], runs[0]
+    for one in runs:
+        row, summary = one.driven.run, one.summary
         is_training, held_out = row.kind == TRAIN, summary.held_out
-        rate, by_environment = stored_rate(row, tasks[row.id], held_out)
+        rate, by_environment = stored_rate(row, one.tasks, held_out)
         found.append(
             ComparedRun(
                 row.id,
                 row.kind,
-                status[row.id],
+                one.driven.status,
                 summary.updates,
                 summary.environments,
-                ", ".join(sorted({one.split for one in tasks[row.id].values()})),
+                ", ".join(sorted({task.split for task in one.tasks.values()})),
                 held_out.name if held_out else "",
                 rate,
                 by_environment,
-                difference=None if row is rows[0] else paired(tasks[rows[0].id], tasks[row.id]),
+                difference=None if one is first else paired(first.tasks, one.tasks),
                 batch_success=summary.success if is_training else None,
                 reward=summary.reward,
-                tokens=tokens[row.id],
+                tokens=one.tokens,
                 wall_s=((row.ended_at or now) - row.created_at).total_seconds(),
                 tokens_per_success=summary.tokens_per_success,
                 seconds_per_success=summary.seconds_per_success,
             )
         )
+    rows = [one.driven.run for one in runs]
     return Comparison(found, differing({row.id: row.config for row in rows if row.kind == rows[0].kind}))
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from ....store import queries
 from ....store.database import Database
 from ....store.queries.run_summaries import HeldOut, TaskResult
-from ....trainer.run.comparison import ComparedRun, Comparison, compare, sign_test
+from ....trainer.run.comparison import ComparedRun, Comparison, compare, load_compared, sign_test
 from ..charts import Section, sections
 from ..given import BadAddress, Given
 
@@ -80,15 +80,12 @@ def load_comparison(database: Database, given: Given) -> ComparisonPage:
     if len(names) > RUNS_MAX:
         raise BadAddress(f"`runs` names {len(names)} runs; at most {RUNS_MAX} are compared")
     axis, folds = given.choice("axis", AXES) or AXES[0], sections(given.text("open"))
-    with database.read() as conn:
-        rows = [queries.find_run(conn, name) for name in names]
-        if len(names) < 2:
-            return ComparisonPage(names, None, [], [], axis, AXES, [])
-        summaries = queries.run_summaries(conn, rows)
-        results = [queries.task_results(conn, row, summaries[row.id].held_out) for row in rows]
-    paired = [paired_tasks(name, results[0], other) for name, other in zip(names[1:], results[1:], strict=True)]
-    comparison = compare(database, names)
-    played = [summaries[row.id].held_out for row in rows]
+    if len(names) < 2:
+        queries.driven_runs(database, names)
+        return ComparisonPage(names, None, [], [], axis, AXES, [])
+    runs = load_compared(database, names)
+    paired = [paired_tasks(name, runs[0].tasks, one.tasks) for name, one in zip(names[1:], runs[1:], strict=True)]
+    comparison, played = compare(runs), [one.summary.held_out for one in runs]
     return ComparisonPage(names, comparison, paired, notes_on(comparison.runs, played), axis, AXES, folds)
 
 

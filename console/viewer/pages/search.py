@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from ....store import queries
 from ....store.database import Database
-from ....store.maintenance.search_index import SearchHit, clean, hit_of, unindexed
+from ....store.maintenance.search_index import SearchHit, clean, hits_of, unindexed
 from ....store.queries.search import RANKED_MAX, BadSearch, parse, search
 from ..given import Given
 from ..links import page_of_id
@@ -46,6 +46,6 @@ def load_search(database: Database, given: Given) -> SearchPage:
         except BadSearch as error:
             return SearchPage(text, run, [], left, "", "" if named else str(error), named)
         found = search(conn, parsed, run=run, limit=HITS_SHOWN)
-        hits = [hit_of(conn, database.blobs, entry, parsed.terms) for entry in found.entries]
+        hits = hits_of(conn, database.blobs, found.entries, parsed.terms)
     newest = RANKED_MAX if found.ranked == RANKED_MAX else None
     return SearchPage(text, run, hits, left, parsed.terms[0], "", named, newest)
