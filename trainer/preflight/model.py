@@ -10,7 +10,7 @@ from typing import Any
 
 from ...agents.engine.config import refuse_unservable
 from ...agents.errors import UnusableChat
-from ...agents.model_folder import ADAPTER_CONFIG, ADAPTER_WEIGHTS, base_model, is_adapter
+from ...agents.model_folder import ADAPTER_CONFIG, ADAPTER_WEIGHTS, base_model, is_adapter, reads_images
 from ...agents.tokens.conversation import Conversation
 from ...agents.tokens.encoding import Encoder, load_tokenizer, read_json
 from ...agents.tokens.renderer import Renderer
@@ -190,6 +190,11 @@ def refuse_untrainable_model(config: RunConfig, model: Path) -> None:
         return
     refuse_broken_settings(reference)
     other = refuse_unsupported(reference, "model.reference")
+    if renderer.reads_images and not reads_images(reference):
+        raise TurnwiseError(
+            f"`model.reference`: {reference} reads text alone, and the policy reads images: set it to a model that "
+            "reads images"
+        )
     rows, needed = other.get_text_config().vocab_size, own.get_text_config().vocab_size
     if rows < needed:
         raise TurnwiseError(

@@ -11,10 +11,13 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoConfig, AutoModelForCausalLM
+from turnwise.agents.tiny_model import new_model
+from turnwise.agents.tiny_vision_model import new_vision_model
 from turnwise.errors import TurnwiseError
 from turnwise.tests.trainer.learner.model.parity import tokenizers as styles
 from turnwise.tests.trainer.learner.model.parity.tokenizers import new_tokenizer
 from turnwise.tests.trainer.preflight.refusing import call
+from turnwise.trainer.config.loading import parse_config
 from turnwise.trainer.config.schema import RunConfig
 from turnwise.trainer.learner import checkpoint
 from turnwise.trainer.learner.backends.state_files import save_state
@@ -396,3 +399,18 @@ def test_a_policy_that_vllm_cannot_serve_is_refused_before_it_plays(tmp_path: Pa
         TurnwiseError, match=r"^`--policy`: vLLM cannot serve this model \(llama\): its attention heads"
     ):
         call(unplayable_model, run(folder), Command.EVAL, model=folder)
+
+
+def test_a_model_that_reads_images_is_trained_with_what_reads_images(tmp_path: Path) -> None:
+    vision = new_vision_model(tmp_path / "vision", ["a", "b"], hidden=64, heads=2, max_context=128)
+    text = new_model(tmp_path / "text", ["a", "b"], hidden=32, heads=1)
+
+    def config(**tables: Any) -> RunConfig:
+        return parse_config({"name": "r", "environments": [{"id": "turnwise/TextSite-v0"}], **tables})
+
+    horizon = {"max_context": 64}
+    refuse_untrainable_model(config(horizon=horizon, model={"reference": str(vision)}), vision)
+    with pytest.raises(TurnwiseError, match=r"`model\.reference`: .* reads text alone, and the policy reads images"):
+        refuse_untrainable_model(config(horizon=horizon, model={"reference": str(text)}), vision)
+    with pytest.raises(TurnwiseError, match="`advantage`: its token model reads text alone"):
+        refuse_untrainable_model(config(horizon=horizon, advantage={"name": "prime"}), vision)

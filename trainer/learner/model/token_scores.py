@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.utils.checkpoint import checkpoint
 
+from ....errors import TurnwiseError
 from ....records import SampleImage
 from ...algorithms.losses.base import Need
 from ...algorithms.proximal.base import Weights
@@ -95,6 +96,8 @@ class TokenScorer(nn.Module):
         with attention.packed(lengths), self._autocast():
             if self._vision is not None:
                 return self._vision.decode(token_ids, position_ids, lengths, images)
+            if images:
+                raise TurnwiseError(f"`{self.model.name_or_path}` reads text alone, and a sample has images")
             return self.model.base_model(input_ids=token_ids, position_ids=position_ids, use_cache=False)
 
     def _autocast(self) -> torch.autocast:

@@ -10,7 +10,9 @@ import pytest
 import torch
 from transformers import Qwen3VLForConditionalGeneration
 from turnwise.agents.engine.images import decoded
+from turnwise.agents.tiny_model import new_model
 from turnwise.agents.tiny_vision_model import new_vision_model
+from turnwise.agents.weights.served_adapter import merged_weights
 from turnwise.errors import TurnwiseError
 from turnwise.tests.trainer.learner.model.image_samples import VOCABULARY, image_samples
 from turnwise.trainer.algorithms.groups import TrainSample
@@ -157,6 +159,18 @@ def test_an_adapter_leaves_the_vision_tower_as_it_is(folder: Path, samples: list
     assert names
     assert all(".language_model.layers." in name and ".lora_" in name for name in names)
     assert one.update(samples, 0.0, 0, Random(0))["grad_norm"] > 0
+    assert one._adapter is not None
+    parts = one._adapter.tensors(lambda value: value)
+    merged = merged_weights(folder, parts.items(), one._adapter.settings)  # as an engine on a CPU does
+    assert sum(1 for _ in merged) == len(names) // 2
+
+
+def test_a_model_that_reads_text_alone_computes_no_sample_with_images(
+    samples: list[TrainSample], tmp_path: Path
+) -> None:
+    scorer = TokenScorer(load_model(new_model(tmp_path / "model", VOCABULARY, hidden=32, heads=2), "cpu"), 1.0)
+    with pytest.raises(TurnwiseError, match="reads text alone, and a sample has images"):
+        scorer(pack(samples))
 
 
 def test_activation_checkpointing_changes_no_gradient(
