@@ -70,6 +70,7 @@ def test_the_axis_of_the_curves_is_in_the_url(own: Database) -> None:
     for name in ("one", "two"):
         create_run(own, name)
     client = client_of(own)
+    assert "No task was evaluated in both." in client.get("/compare?runs=one,two").text
     assert 'data-axis="tokens"' in client.get("/compare?runs=one,two&axis=tokens").text
     assert client.get("/compare?runs=one,two&axis=token").status_code == 400
 
