@@ -6,7 +6,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, and_, false, select
+from sqlalchemy import ColumnElement, Connection, Row, and_, false, func, select
 
 from ...records import PolicyVersion
 from ..errors import NotFound
@@ -235,6 +235,9 @@ def _no_update(conn: Connection, run: str, update: int) -> NotFound:
     return NotFound(f"run {run} has no update {update} (did you mean {nearest}?); it has updates {first} to {last}")
 
 
+_SURVIVES = policy_version.c.abandoned == false()
+
+
 def versions(conn: Connection, run: str) -> dict[int, PolicyVersion]:
     """Return all versions of a run by id, abandoned ones included."""
     return _versions(conn, run)
@@ -255,6 +258,12 @@ def _versions(conn: Connection, run: str, *where: ColumnElement[bool]) -> dict[i
     }
 
 
+def surviving_updates(conn: Connection, run: str) -> dict[int, int]:
+    """Return the number of the update that made each surviving version of a run, by id."""
+    which = select(policy_version.c.id, policy_version.c.update_no).where(surviving(policy_version, run))
+    return dict(map(tuple, conn.execute(which)))
+
+
 def made_by(conn: Connection, run: str, names: Collection[int]) -> dict[int, int]:
     """Return the number of the update that made each of some versions of a run, by id; -1 for the untrained weights."""
     which = select(policy_version.c.id, policy_version.c.update_no).where(of_run(policy_version, run))
@@ -263,13 +272,17 @@ def made_by(conn: Connection, run: str, names: Collection[int]) -> dict[int, int
 
 def checkpoints(conn: Connection, run: str) -> list[PolicyVersion]:
     """Return the surviving versions that have a checkpoint, oldest first."""
-    saved = policy_version.c.checkpoint != "", policy_version.c.abandoned == false()
-    return list(_versions(conn, run, *saved).values())
+    return list(_versions(conn, run, _SURVIVES, policy_version.c.checkpoint != "").values())
 
 
 def latest_checkpoint(conn: Connection, run: str) -> PolicyVersion | None:
     """Return the newest surviving version that has a checkpoint: a resume continues from it."""
-    return max(checkpoints(conn, run), key=lambda version: version.update, default=None)
+    newest = (
+        select(func.max(policy_version.c.update_no))
+        .where(surviving(policy_version, run), policy_version.c.checkpoint != "")
+        .scalar_subquery()
+    )
+    return next(iter(_versions(conn, run, _SURVIVES, policy_version.c.update_no == newest).values()), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,26 +304,30 @@ def best_checkpoint(conn: Connection, run: str) -> BestCheckpoint | None:
     """Return the best of the surviving checkpoints that were evaluated with the temperature and the samples of the
     newest evaluation; None if none was.
     """
-    saved = {version.id: version for version in checkpoints(conn, run)}
+    of_run_evaluation = surviving(metric, run), metric.c.kind.startswith(EVALUATION)
+    newest = select(metric.c.data).where(*of_run_evaluation)
+    last = conn.execute(newest.order_by(metric.c.update_no.desc(), metric.c.no.desc()).limit(1)).scalar() or {}
+    evaluated = and_(
+        policy_version.c.run_no == metric.c.run_no, policy_version.c.id == metric.c.data["version"].as_integer()
+    )
     which = (
-        select(metric.c.kind, metric.c.data)
-        .where(surviving(metric, run), metric.c.kind.startswith(EVALUATION))
+        select(metric.c.kind, metric.c.data, policy_version.c.update_no, policy_version.c.checkpoint)
+        .join(policy_version, evaluated)
+        .where(*of_run_evaluation, _SURVIVES, policy_version.c.checkpoint != "")
         .order_by(metric.c.update_no, metric.c.no)
     )
-    rows = [(kind, data) for kind, data in conn.execute(which)]
-    settings = [(data.get("temperature"), data.get("samples")) for _, data in rows]
     found = [
         BestCheckpoint(
             evaluation=kind.removeprefix(EVALUATION),
             success=data["success"],
             low=data["low"],
             high=data["high"],
-            update=saved[data["version"]].update,
+            update=update,
             version=data["version"],
-            path=saved[data["version"]].checkpoint,
+            path=path,
         )
-        for (kind, data), played in zip(rows, settings, strict=True)
-        if data.get("version") in saved and data["success"] is not None and played == settings[-1]
+        for kind, data, update, path in conn.execute(which)
+        if data["success"] is not None and all(data.get(name) == last.get(name) for name in ("temperature", "samples"))
     ]
     return max(found, key=lambda one: one.success, default=None)
 

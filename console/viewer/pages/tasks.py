@@ -96,7 +96,7 @@ def load_tasks(database: Database, given: Given) -> TasksPage:
         names = {one.update: one.name for one in queries.evaluation_marks(conn, [run]).get(run, [])}
         purpose = Purpose(chosen or (Purpose.TRAIN if is_training and not names else Purpose.EVAL))
         histories = queries.task_histories(conn, run, purpose)
-        updates = {one.id: one.update for one in queries.versions(conn, run).values() if not one.abandoned}
+        updates = queries.surviving_updates(conn, run)
         windows, places = windows_of(histories, updates, names if purpose is Purpose.EVAL else {})
         defaults = {"from": first_trained(windows), "to": len(windows) - 1}
         pair = [_place(given.text(name), windows, default) for name, default in defaults.items()]

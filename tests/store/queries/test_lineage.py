@@ -3,7 +3,14 @@
 from turnwise.records import GroupState
 from turnwise.store.database import Database
 from turnwise.store.operations import BatchItem
-from turnwise.store.queries import load_update, update_numbers, updates_with
+from turnwise.store.queries import (
+    BestCheckpoint,
+    best_checkpoint,
+    latest_checkpoint,
+    load_update,
+    update_numbers,
+    updates_with,
+)
 from turnwise.tests.store.making import call, play_group, start, train
 
 RECIPE = {"lr_progress": 0.1, "sources": ["policy"]}
@@ -65,3 +72,24 @@ def test_a_trajectory_names_every_update_that_trained_on_it(database: Database) 
     assert [one.update for one in uses["a-1"]] == [1]
     assert uses["b-0"] == []
     assert [(one.update, one.abandoned) for one in uses["c-0"]] == [(3, True)]
+
+
+def test_the_best_checkpoint_was_evaluated_as_the_newest_evaluation(database: Database) -> None:
+    start(database)
+    with database.read() as conn:
+        assert (best_checkpoint(conn, "r"), latest_checkpoint(conn, "r")) == (None, None)
+    rate = {"low": 0.0, "high": 1.0, "samples": 1}
+    evaluated = {1: (0.9, 1.0), 2: (0.7, 0.0), 3: (0.8, 0.0), 4: (0.5, 0.0), 5: (1.0, 0.0)}
+    for number, (success, temperature) in evaluated.items():
+        empty = {"owner": "learner", "groups": [], "items": []}
+        call(database, "acknowledge", run="r", update=number, parent=number - 1, metrics={}, **empty)
+        if number != 3:
+            call(database, "set_checkpoint", run="r", version=number, path=f"checkpoints/{number}")
+        made = {"success": success, "temperature": temperature, "version": number, **rate}
+        call(database, "add_metrics", run="r", update=number, kind=f"evaluation {number}", metrics=made)
+    call(database, "rewind", run="r", version=4)
+    with database.read() as conn:
+        best, latest = best_checkpoint(conn, "r"), latest_checkpoint(conn, "r")
+    assert best == BestCheckpoint("2", 0.7, 0.0, 1.0, 2, 2, "checkpoints/2")
+    assert latest is not None
+    assert (latest.id, latest.update, latest.checkpoint) == (4, 4, "checkpoints/4")

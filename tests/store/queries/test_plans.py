@@ -279,6 +279,7 @@ def reads(database: Database) -> dict[str, Callable[[Connection], object]]:
         "scored_from": lambda conn: queries.scored_from(conn, run, 2),
         "status_counts": lambda conn: queries.status_counts(conn, run),
         "unscored_groups": lambda conn: queries.unscored_groups(conn, run),
+        "surviving_updates": lambda conn: queries.surviving_updates(conn, run),
         "update_numbers": lambda conn: queries.update_numbers(conn, run),
         "updates_with": lambda conn: queries.updates_with(conn, one),
         "versions": lambda conn: queries.versions(conn, run),
