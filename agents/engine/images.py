@@ -131,5 +131,7 @@ def decoded(content: bytes) -> Any:
             return image.convert("RGB")
     except RefusedImage:
         raise
-    except (UnidentifiedImageError, OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+    except UnidentifiedImageError as error:  # its text names an object in memory
+        raise RefusedImage("an image cannot be decoded: it is no PNG, or its first part is damaged") from error
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
         raise RefusedImage(f"an image cannot be decoded: {error}") from error
