@@ -48,7 +48,7 @@ def thinned(conn: Connection, run: str, most: int, within: Updates = ALL) -> Upd
     last = newest if within.last is None or newest is None else min(within.last, newest)
     if last is None:
         return within
-    return Updates(first, last, max(1, -((first - 1 - last) // most)) if last >= first else 1)
+    return Updates(first, last, max(1, -((first - last) // most)))
 
 
 def evenly(items: Sequence[T], most: int | None) -> Sequence[T]:
