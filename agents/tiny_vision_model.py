@@ -45,6 +45,7 @@ def new_vision_model(
         torch.manual_seed(seed)
         model = Qwen3VLForConditionalGeneration(config).to(torch.float32)
         initialize(model.model.language_model, model.model.language_model.layers)
+        _initialize_vision(model.model.visual)
     logging.disable_progress_bar()
     path.mkdir(parents=True, exist_ok=True)
     model.save_pretrained(path)
@@ -111,6 +112,21 @@ def _config(tokenizer: Any, hidden: int, layers: int, heads: int, max_context: i
         vision_end_token_id=end,
         tie_word_embeddings=True,
     )
+
+
+def _initialize_vision(tower: Any) -> None:
+    """Initialize the tower so that a token depends on what it shows and on its place together, not on their sum: the
+    average over an image then says what is where, before attention has learned to look."""
+    import torch
+
+    with torch.no_grad():
+        tower.pos_embed.weight.normal_(0, 1)
+        for parameter in tower.blocks.parameters():
+            if parameter.ndim == 2:
+                parameter.normal_(0, 0.08)
+        for parameter in tower.merger.parameters():
+            if parameter.ndim == 2:
+                torch.nn.init.orthogonal_(parameter)
 
 
 def _write_processors(path: Path, tokenizer: Any) -> Path:

@@ -1,7 +1,7 @@
 """``turnwise/TinyPixelsWeb-v0``: click on the box of a color, seen in a screenshot of a real browser.
 
-The page has three boxes of different colors in the nine cells of a window of 84 x 84 pixels. An observation is the
-screenshot and the color in words, ``task blue``; ``click 42 14`` clicks a point of the screenshot.
+The page has four boxes of different colors in a window of 112 x 112 pixels. An observation is the screenshot and the
+color in words, ``task blue``; ``click 84 28`` clicks a point of the screenshot.
 
 Reward: 1 for the box of the color; -0.3 for another box; -0.05 for a click that hits no box.
 """
@@ -20,9 +20,17 @@ from ..web.browser_session import SPEC, BrowserSession
 from .base import end
 from .pixels import TinyPixelsEnv, coordinates
 
-SIDE_PX, CELL_PX = 84, 28
-BOXES = 3
-COLORS: Mapping[str, str] = {"blue": "#0000ff", "orange": "#ffa500", "green": "#008000", "red": "#ff0000"}
+SIDE_PX, CELL_PX = 112, 56
+CORNERS = [(x, y) for x in (0, CELL_PX) for y in (0, CELL_PX)]
+"""The left upper corner of each box, in pixels."""
+COLORS: Mapping[str, str] = {
+    "blue": "#0000ff",
+    "orange": "#ffa500",
+    "green": "#008000",
+    "red": "#ff0000",
+    "pink": "#ffc0cb",
+    "black": "#000000",
+}
 """By their words."""
 TARGETS = ("blue",)
 PORT = 8082
@@ -48,8 +56,8 @@ class Boxes:
     """One task: click on the box of the color ``wanted``."""
 
     wanted: str
-    places: Mapping[str, tuple[int, ...]]
-    """The left upper corners, in pixels, by color."""
+    places: Mapping[str, tuple[int, int]]
+    """The left upper corners by color."""
 
 
 def draw(seed: int, split: str) -> Boxes:
@@ -58,10 +66,8 @@ def draw(seed: int, split: str) -> Boxes:
 
     def instance() -> tuple[Boxes, bool]:
         wanted = draws.choice(TARGETS)
-        others = draws.sample([name for name in COLORS if name != wanted], BOXES - 1)
-        cells = draws.sample(range((SIDE_PX // CELL_PX) ** 2), BOXES)
-        places = [tuple(CELL_PX * part for part in divmod(cell, SIDE_PX // CELL_PX)) for cell in cells]
-        drawn = Boxes(wanted, dict(zip([wanted, *others], places, strict=True)))
+        others = draws.sample([name for name in COLORS if name != wanted], len(CORNERS) - 1)
+        drawn = Boxes(wanted, dict(zip([wanted, *others], draws.sample(CORNERS, len(CORNERS)), strict=True)))
         return drawn, random.Random(str(drawn)).randrange(HELD_OUT_EVERY) == 0  # noqa: S311
 
     return draw_for(split, instance)
@@ -111,7 +117,7 @@ class TinyPixelsWebEnv(TinyPixelsEnv[Boxes]):
         return {name: {"rect": (*place, CELL_PX, CELL_PX)} for name, place in self.episode.places.items()}
 
     def _named(self) -> Sequence[str]:
-        return tuple(self.episode.places)
+        return (self.episode.wanted,)
 
     def _solution(self) -> str:
         return self.episode.wanted
