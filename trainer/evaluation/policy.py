@@ -82,7 +82,8 @@ def session_config(
     evaluated_at: float | None = None
     own: Mapping[str, Any] = {}
     if (trained := _run_config(policy)) is not None:
-        horizon = HorizonSchedule.build(trained["horizon"]).longest()
+        schedule = HorizonSchedule.build(trained["horizon"])
+        horizon, max_images = schedule.longest(), schedule.max_images
         engine = _on_this_machine(_engine_of(trained, policy), policy, horizon.max_context)
         trained_sandboxes = trained.get("sandboxes", {})
         own = trained["rollout"]
@@ -94,7 +95,8 @@ def session_config(
             longest = LANGUAGE_MODEL_LIMITS["max_context"]
             context = min(window, longest) if isinstance(window, int) and window > 0 else 1024
         tokens = LANGUAGE_MODEL_LIMITS["max_tokens_per_turn"] if is_model(policy) else 4096
-        horizon = Horizon(ConstantHorizon().max_turns, tokens, 1 << 20, context)
+        default = ConstantHorizon()
+        horizon, max_images = Horizon(default.max_turns, tokens, 1 << 20, context), default.max_images
         engine = EngineConfig()
         if is_model(policy):
             engine = _with_cache(_on_this_machine(engine, policy, context), policy, context)
@@ -110,7 +112,7 @@ def session_config(
         "evaluation": EvaluationConfig(temperature=temperature),
         "engine": engine,
         "sandboxes": sandbox_settings(trained_sandboxes, sandboxes or {}),
-        "horizon": ConstantHorizon(**limits),
+        "horizon": ConstantHorizon(**limits, max_images=max_images),
     }
     with _valid(policy):
         return RunConfig.model_validate(values)

@@ -49,6 +49,7 @@ def test_a_checkpoint_is_evaluated_with_the_settings_of_its_run(
                 "boundaries": [1],
                 "max_tokens_per_turn": 4,
                 "max_context": 256,
+                "max_images": 3,
             },
             "engine": {"tensor_parallel_size": 1, "max_num_seqs": 7, "dtype": "bfloat16"},
             "sandboxes": {"options": {"runtime": "runsc"}, "max_per_node": 5},
@@ -72,6 +73,7 @@ def test_a_checkpoint_is_evaluated_with_the_settings_of_its_run(
     settings = of(str(saved))
     assert settings.engine == EngineConfig(dtype="bfloat16")
     assert settings.horizon.longest() == Horizon(5, 4, 4096, 256)
+    assert settings.horizon.max_images == 3
     assert settings.rollout.timeouts == Timeouts(60, 7, 8, 1800)
     assert (settings.evaluation_temperature, settings.rollout.workers_per_node) == (0.5, 1)
     assert settings.rollout.max_thought_tokens == 2
