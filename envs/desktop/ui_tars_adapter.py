@@ -17,7 +17,7 @@ OWN_ARGUMENTS = PLACES | {"content", "key", "direction"}
 """Names of arguments that no call of this package has."""
 OWN_NAMES = frozenset({"left_double", "right_single", "finished", "call_user"})
 DIRECTIONS = ("up", "down", "left", "right")
-NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
+NUMBER = re.compile(r"-?(?:\d+(?:\.\d+)?|\.\d+)")
 WAIT_MS = 3000
 
 

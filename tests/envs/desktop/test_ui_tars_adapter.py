@@ -25,6 +25,7 @@ def click(button: str = "left", count: int = 1) -> Action:
             "drag(start_box='(1,2)', end_box='(3.5,4)')",
             Action("drag", {"x": 1.0, "y": 2.0, "to_x": 3.5, "to_y": 4.0}),
         ),
+        ("click(start_box='(.5,2.)')", Action("click", {"x": 0.5, "y": 2.0, "button": "left", "count": 1})),
         ("hotkey(key='ctrl shift s')", Action("press", {"key": "ctrl+shift+s"})),
         (r"type(content='it\'s\n')", Action("type", {"text": "it's\n"})),
         ("scroll(start_box='(1,2)', direction='down')", Action("scroll", {"x": 1.0, "y": 2.0, "direction": "down"})),
