@@ -19,7 +19,7 @@ from ..base import Image, Obs
 from ..episode import EpisodeEnv, T, Turn
 from ..options import one_of
 from ..spaces import FreeText, Png, PngSpace
-from .calls import Action, InvalidAction
+from .calls import Action, Invalid, InvalidAction
 from .driver_client import DriverClient, Steps
 from .elements import MARKED_ROLES, Node, in_viewport, render, targets
 from .scaling import Scale
@@ -163,8 +163,8 @@ class ScreenEnv(EpisodeEnv[T]):
 
     def _play(self, action: str) -> Turn:
         """Apply the action on the last line of the text."""
-        parsed = self._parse(action)
-        actions = () if isinstance(parsed, InvalidAction) else tuple(map(self.scale.on_screen, parsed))
+        parsed = self._parsed(action)
+        actions = () if isinstance(parsed, InvalidAction) else tuple(parsed)
         pointed = [one for action in actions for one in targets(action.as_request(), self.nodes)]
         answer, png = self.client.do(self._steps(actions))
         self._turn += 1
@@ -175,6 +175,14 @@ class ScreenEnv(EpisodeEnv[T]):
         over = verdict.over or "broken" in answer
         info = {"targets": [self.scale.in_picture(one) for one in pointed]} if pointed else {}
         return Turn(observation, verdict.reward_parts, not error, over, verdict.success, info)
+
+    def _parsed(self, text: str) -> Sequence[Action] | InvalidAction:
+        """Return the actions on the last line of the agent's text, in coordinates of the screen."""
+        parsed = self._parse(text)
+        try:
+            return parsed if isinstance(parsed, InvalidAction) else [self.scale.on_screen(one) for one in parsed]
+        except Invalid as invalid:
+            return InvalidAction(str(invalid))
 
     def screenshot(self) -> Png | None:
         """Return the screen as it is now; None without a screenshot."""

@@ -11,7 +11,7 @@ from typing import Self
 import numpy as np
 
 from ..base import Image
-from .calls import Action
+from .calls import Action, Invalid
 from .elements import Node
 
 MIN_PIXELS = 1024
@@ -31,8 +31,10 @@ class Scale:
         """Return the scale of pictures with at most ``max_pixels`` pixels; None keeps the size of the screen.
 
         Raises:
-            ValueError: ``max_pixels`` is too small.
+            ValueError: ``max_pixels`` is too small, or no whole number.
         """
+        if max_pixels is not None and type(max_pixels) is not int:
+            raise ValueError(f"`max_pixels` must be a whole number of pixels, not {max_pixels!r}")
         if max_pixels is None or max_pixels >= width * height:
             return cls((width, height), (width, height))
         if max_pixels < MIN_PIXELS:
@@ -47,8 +49,20 @@ class Scale:
         return shown_width / width, shown_height / height
 
     def on_screen(self, action: Action) -> Action:
-        """Return an action whose coordinates are those of a picture as one of the screen."""
+        """Return an action whose coordinates are those of a picture as one of the screen.
+
+        Raises:
+            Invalid: a point is outside the smaller picture; the driver would name the point of the screen.
+        """
+        if self.picture == self.screen:
+            return action
         across, down = self._factors
+        shown_width, shown_height = self.picture
+        for names in zip(HORIZONTAL, VERTICAL, strict=True):
+            if names[0] in action.arguments:
+                x, y = (action.arguments[name] for name in names)
+                if not (0 <= x < shown_width and 0 <= y < shown_height):
+                    raise Invalid(f"({x:g}, {y:g}) is outside the picture of {shown_width} x {shown_height}")
         scaled = {name: action.arguments[name] / across for name in HORIZONTAL if name in action.arguments}
         scaled |= {name: action.arguments[name] / down for name in VERTICAL if name in action.arguments}
         return Action(action.verb, {**action.arguments, **scaled}) if scaled else action

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from turnwise.envs.computer.calls import Action
+from turnwise.envs.computer.calls import Action, Invalid
 from turnwise.envs.computer.scaling import Scale
 from turnwise.envs.desktop.env import DesktopEnv
 from turnwise.envs.spaces import Png, PngSpace
@@ -37,6 +37,19 @@ def test_coordinates_are_those_of_the_picture() -> None:
     assert scale.nodes([node, {"id": 2}]) == [{**node, "rect": [10.0, 20.0, 30.0, 40.0]}, {"id": 2}]
 
 
+def test_a_place_outside_of_the_picture_is_refused_in_the_numbers_that_the_policy_wrote() -> None:
+    scale = Scale.of(1024, 768, 512 * 384)
+    at_the_border = scale.on_screen(Action("click", {"x": 511.9, "y": 383.9})).arguments
+    assert at_the_border["x"] < 1024
+    assert at_the_border["y"] < 768
+    for place in ({"x": 512.0, "y": 5.0}, {"x": 1.0, "y": 1.0, "to_x": 512.0, "to_y": 5.0}):
+        with pytest.raises(Invalid, match=r"^\(512, 5\) is outside the picture of 512 x 384$"):
+            scale.on_screen(Action("drag", place))
+    whole = Scale.of(1024, 768, None)
+    outside = Action("click", {"x": 1024.0, "y": -1.0})
+    assert whole.on_screen(outside) == outside, "the driver refuses it"
+
+
 def test_a_pixel_is_the_mean_of_those_that_it_covers() -> None:
     screen = np.arange(64 * 64 * 3, dtype=np.int64).reshape(64, 64, 3).astype(np.uint8)
     screen[0:2, 0:2] = [[[10, 0, 0], [20, 0, 0]], [[30, 0, 0], [40, 0, 0]]]
@@ -48,6 +61,9 @@ def test_a_pixel_is_the_mean_of_those_that_it_covers() -> None:
 def test_too_few_pixels_and_pixels_of_a_text_are_refused() -> None:
     with pytest.raises(ValueError, match="`max_pixels` is 10; a picture needs at least 1024"):
         DesktopEnv("screenshot", max_pixels=10)
+    for wrong in ("200000", 2e5, True):
+        with pytest.raises(ValueError, match=f"`max_pixels` must be a whole number of pixels, not {wrong!r}"):
+            DesktopEnv("screenshot", max_pixels=wrong)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="`max_pixels` is of screenshots; set `observation`"):
         DesktopEnv("text", max_pixels=2000)
 
