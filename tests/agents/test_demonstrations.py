@@ -2,13 +2,24 @@
 
 import math
 from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
-from turnwise.agents.demonstrations import context_tokens, with_messages
+from turnwise.agents.demonstrations import DemonstrationEncoder, context_tokens, with_messages
 from turnwise.agents.tiny_model import new_model
+from turnwise.agents.tiny_vision_model import new_vision_model
 from turnwise.agents.tokens.conversation import Conversation
+from turnwise.agents.tokens.renderer import Image
+from turnwise.agents.tokens.renderers import load_renderer
 from turnwise.agents.tokens.renderers.text import TextRenderer
+from turnwise.errors import TurnwiseError
 from turnwise.records import NO_VERSION, Role, Source, Status, Step, Trajectory
+from turnwise.store.content.blobs import PNG, NewBlob
+from turnwise.store.database import open_database
+from turnwise.tests.agents.pictures import png
+from turnwise.tests.store.making import sqlite_store
+from turnwise.tests.trainer.scored_groups import scored_group
 
 TURNS = [("task find the lamp", "click lamp"), ("lamp 23", "answer 23")]
 
@@ -56,3 +67,30 @@ def test_sampled_tokens_are_never_encoded_again(chat: TextRenderer) -> None:
     messages = [conversation.observe("task"), conversation.act([3], [-0.5], [0])]
     with pytest.raises(ValueError, match="never encoded again"):
         with_messages(replace(episode(Source.POLICY), messages=messages), chat, "")
+
+
+def test_the_images_of_an_expert_are_those_of_the_policys_context(tmp_path: Path) -> None:
+    words = ["task", "find", "the", "lamp", "click", "answer", "23"]
+    folder = new_vision_model(tmp_path / "vision", words, hidden=32, layers=1)
+    blobs = [NewBlob.of(png(56, 56, seed), PNG) for seed in range(2)]
+    database = open_database(sqlite_store(tmp_path))
+    with database.transaction() as tx:
+        database.blobs.insert(tx.conn, {one.hash: one for one in blobs}, datetime.now(UTC))
+    plain = episode()
+    shown = replace(
+        plain, steps=[replace(one, images=[blob.hash]) for one, blob in zip(plain.steps, blobs, strict=True)]
+    )
+    group = scored_group([[0.0, 1.0]])
+    group = replace(group, group=replace(group.group, trajectories=(shown,)), rewards=[[0.0, 1.0]])
+    encoder = DemonstrationEncoder(database, folder, 512, 1)
+    (encoded,) = encoder(group).group.trajectories
+    conversation = Conversation(load_renderer(folder), encoder._system(group.group), 1)
+    for turn, (observation, action) in enumerate(TURNS):
+        seen = conversation.observe(observation, [Image.of(png(56, 56, turn))])
+        assert encoded.messages[2 * turn] == seen
+        assert (seen.parent, list(seen.images)) == (None, [blobs[turn].hash])
+        conversation.append_external(action, Source.EXPERT)
+    text = new_model(tmp_path / "text", words, layers=1)
+    with pytest.raises(TurnwiseError, match="cannot be a demonstration: this policy reads text only"):
+        DemonstrationEncoder(database, text, 512, 1)(group)
+    database.close()

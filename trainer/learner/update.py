@@ -70,9 +70,10 @@ class UpdateStep:
         self.history = history
         self._sampled_by = sampled_by
         self._needs_texts = algorithms.advantage.needs_texts or algorithms.replay_buffer.needs_texts
-        encode = DemonstrationEncoder(context.folder / "tokenizer", config.max_context)
+        tokenizer = context.folder / "tokenizer"
+        encode = DemonstrationEncoder(context.database, tokenizer, config.max_context, config.horizon.max_images)
         self._reader = context.store.reader(texts=self._needs_texts, encode=encode)
-        self._images = StoredImages(context.database, context.folder / "tokenizer")
+        self._images = StoredImages(context.database, tokenizer)
         self._replay_stream = streams.of("replay_buffer")
         self._minibatch_stream = streams.of("minibatches")
         self._filter_streams = [streams.of("sample_filters", i) for i in range(len(algorithms.sample_filters))]

@@ -108,7 +108,7 @@ def retrain(
     for number in chosen:
         with database.read() as conn:
             stored = load_update(conn, run, number)
-        repeated = _repeat(database, stored, config.max_context, sampled_by, learner, streams)
+        repeated = _repeat(database, stored, config, sampled_by, learner, streams)
         result.updates.append(repeated)
         report(repeated)
         if not repeated.matches:
@@ -156,7 +156,7 @@ def _learner(config: RunConfig, history: dict[int, PolicyVersion], folder: Path,
 def _repeat(
     database: Database,
     stored: StoredUpdate,
-    max_context: int,
+    config: RunConfig,
     history: dict[int, PolicyVersion],
     learner: Learner,
     streams: Streams,
@@ -173,7 +173,7 @@ def _repeat(
     learner.config = learner.config.model_copy(update=stored_keys)
     for slot, state in recipe.states.items():
         getattr(learner, slot).load_state_dict(state)
-    members = load_members(database, stored, max_context)
+    members = load_members(database, stored, config)
     images = StoredImages(database, run_folder(database, stored.run) / "tokenizer")
     batch = [sample.train for sample in stored_samples(stored, members, history, images)]
     learner.update(batch, recipe.lr_progress, stored.update - 1, streams.of("minibatches"))

@@ -20,6 +20,7 @@ from ....store.queries.load import load_trajectories
 from ....store.run_lock import run_folder
 from ...algorithms.groups import TrainSample
 from ...algorithms.losses.base import SOURCES
+from ...config.schema import RunConfig
 from ...learner.provenance import Recipe, SampleDetail, decode_details
 from ...learner.samples import samples, staleness, without_images
 
@@ -63,14 +64,14 @@ def recipe_of(update: StoredUpdate) -> Recipe:
 
 
 def load_members(
-    database: Database, update: StoredUpdate, max_context: int, only: Collection[str] | None = None
+    database: Database, update: StoredUpdate, config: RunConfig, only: Collection[str] | None = None
 ) -> dict[str, Trajectory]:
     """Return the trajectories of a batch by id, with the tokens that the learner received.
 
     Demonstrations are encoded again, by the tokenizer in the run's folder.
 
     Args:
-        max_context: that of the run, in tokens.
+        config: of the run.
         only: the ids of the trajectories to load; by default, all.
 
     Raises:
@@ -80,7 +81,8 @@ def load_members(
     names = [member.trajectory for member in update.members if only is None or member.trajectory in only]
     found = {trajectory.id: trajectory for trajectory in load_trajectories(database, names)}
     if experts := [one.id for one in found.values() if one.source is Source.EXPERT]:
-        encode = DemonstrationEncoder(run_folder(database, update.run) / "tokenizer", max_context)
+        tokenizer = run_folder(database, update.run) / "tokenizer"
+        encode = DemonstrationEncoder(database, tokenizer, config.max_context, config.horizon.max_images)
         groups = queries.RunReader(update.run, database, encode=encode).load_demonstrations(experts)
         found |= {trajectory.id: trajectory for scored in groups for trajectory in scored.group.trajectories}
     return found

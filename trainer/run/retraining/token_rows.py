@@ -109,7 +109,7 @@ def trained_tokens(
     with database.read() as conn:
         history = sampling_versions(conn, update.run)
         config = parse_config(queries.find_run(conn, update.run).config)
-    members = load_members(database, update, config.max_context, only)
+    members = load_members(database, update, config, only)
     samples = stored_samples(update, members, history)
     return {name: (one, trained_steps(one, samples)) for name, one in members.items()}
 

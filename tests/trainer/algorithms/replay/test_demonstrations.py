@@ -89,7 +89,7 @@ def repeated(stage: Stage, step: UpdateStep) -> bool:
     with stage.database.read() as conn:
         stored = queries.load_update(conn, "r", 1)
     assert [one.fresh for one in stored.groups] == [True, False, False]
-    members = load_members(stage.database, stored, step._config.max_context)
+    members = load_members(stage.database, stored, step._config)
     batch = [one.train for one in stored_samples(stored, members, step.history)]
     config = step._config
     again = Learner(run_folder(stage.database, "r") / "tokenizer", config.learner, config.loss, config.proximal, 1.0)
