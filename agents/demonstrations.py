@@ -3,20 +3,25 @@
 ``with_messages`` encodes an episode that was played without tokens, such as an oracle's.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..envs.runner.observations import instructions
 from ..envs.runner.once import call_once
 from ..envs.tasks import env_key
 from ..errors import TurnwiseError
 from ..records import Group, Message, ScoredGroup, Source, Step, Trajectory
-from ..store.database import Database
 from .tokens.conversation import Conversation
 from .tokens.renderer import Image, Renderer
 from .tokens.renderers import load_renderer
+
+if TYPE_CHECKING:
+    from ..store.database import Database
 
 
 def with_messages(
