@@ -102,6 +102,13 @@ CHARTS = (
     ),
     _chart(
         "returns",
+        "Invalid actions",
+        "rate",
+        ("invalid_action_fraction", "turns"),
+        note="Share of turns with an action that is not valid; they are trained on",
+    ),
+    _chart(
+        "returns",
         "Failed episodes",
         "number",
         note="Since the drawn update before, by status, retried ones included",
@@ -139,8 +146,7 @@ CHARTS = (
         "rate",
         ("swept_fraction", "masked: too stale"),
         ("missing_fraction", "missing members"),
-        ("invalid_action_fraction", "invalid actions"),
-        note="Shares of tokens, members and turns",
+        note="Shares of tokens and of members",
     ),
     _chart("learning", "Gradient norm", "number", ("grad_norm", "before clipping")),
     _chart("learning", "Loss", "number", ("loss", "loss")),
