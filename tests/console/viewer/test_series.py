@@ -71,3 +71,4 @@ def test_the_page_of_a_long_run_states_what_is_drawn(get: Get, own: Database) ->
     page = client_of(own).get("/runs/r").text
     assert "One update in 5 is drawn, and the newest one" in page
     assert "the newest 8 of 22" in page
+    assert '<rect y="0.55" width="1" height="0.45"/>' in page, "the bar has the exact height of the success"
