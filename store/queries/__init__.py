@@ -79,6 +79,7 @@ from .run_summaries import (
     tokens_by_run,
     trained_tokens,
 )
+from .success_costs import success_costs
 from .task_history import task_histories, trajectory_names
 from .turns import acts, answered_turns, n_turns, part_sums
 from .updates import Updates, thinned
@@ -157,6 +158,7 @@ __all__ = [
     "scored_from",
     "since_update_before",
     "status_counts",
+    "success_costs",
     "surviving_updates",
     "task_histories",
     "task_results",

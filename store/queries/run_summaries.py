@@ -14,7 +14,7 @@ from sqlalchemy import Connection, Integer, and_, case, cast, false, func, selec
 
 from ...rates import Rate
 from ...records import Purpose
-from ..schema import EVALUATION, PACE, RESULT, among, batch_item, metric, rollout_group, task, train_batch, trajectory
+from ..schema import EVALUATION, RESULT, among, batch_item, metric, rollout_group, task, train_batch, trajectory
 from ..schema import run as run_table
 from .conditions import of_run, surviving
 from .lists import RunRow
@@ -57,10 +57,6 @@ class RunSummary:
     """The newest evaluation of a training run."""
     staleness: float | None = None
     """Mean staleness of the tokens of the newest update's batch, in updates."""
-    tokens_per_success: float | None = None
-    """Sampled tokens of the newest update's batch per episode of it that succeeded; None without a success."""
-    seconds_per_success: float | None = None
-    """Seconds of training of the newest update per episode of its batch that succeeded; None likewise."""
 
 
 def run_summaries(conn: Connection, runs: Sequence[RunRow]) -> dict[str, RunSummary]:
@@ -70,8 +66,7 @@ def run_summaries(conn: Connection, runs: Sequence[RunRow]) -> dict[str, RunSumm
     found = {}
     for run in runs:
         environments, success, reward = played.get(run.id, ((), None, None))
-        updates, batch, held_out, seconds = trained.get(run.id, (0, {}, None, None))
-        successes = _successes(batch)
+        updates, batch, held_out = trained.get(run.id, (0, {}, None))
         found[run.id] = RunSummary(
             environments=run.environments or list(environments),
             updates=updates,
@@ -79,20 +74,8 @@ def run_summaries(conn: Connection, runs: Sequence[RunRow]) -> dict[str, RunSumm
             reward=batch.get("reward", reward),
             held_out=held_out,
             staleness=batch.get("staleness_mean"),
-            tokens_per_success=_tokens_per_success(batch),
-            seconds_per_success=seconds / successes if seconds and successes else None,
         )
     return found
-
-
-def _successes(batch: Mapping[str, Any]) -> float:
-    """Return the number of episodes of a batch that succeeded; 0 if it is not known."""
-    return (batch.get("success") or 0.0) * (batch.get("trajectories") or 0)
-
-
-def _tokens_per_success(batch: Mapping[str, Any]) -> float | None:
-    per_turn, turns, successes = batch.get("response_tokens"), batch.get("turns"), _successes(batch)
-    return per_turn * turns / successes if per_turn and turns and successes else None
 
 
 class EvaluationMark(NamedTuple):
@@ -203,12 +186,8 @@ def tokens_by_run(conn: Connection, runs: Iterable[str]) -> dict[str, int]:
     return {row.id: int(row.tokens) for row in among(conn, which, run_table.c.id, runs)}
 
 
-def _trained(
-    conn: Connection, runs: Sequence[str]
-) -> dict[str, tuple[int, Mapping[str, Any], HeldOut | None, float | None]]:
-    """Return of each training run the number of its newest update, the update's metrics, the newest evaluation, and the
-    seconds of the update.
-    """
+def _trained(conn: Connection, runs: Sequence[str]) -> dict[str, tuple[int, Mapping[str, Any], HeldOut | None]]:
+    """Return of each training run the number of its newest update, the update's metrics, and the newest evaluation."""
     newest = (
         select(func.max(train_batch.c.update_no))
         .where(train_batch.c.run_no == run_table.c.no, train_batch.c.abandoned == false())
@@ -226,17 +205,9 @@ def _trained(
     of_update = and_(
         train_batch.c.run_no == run_table.c.no, train_batch.c.update_no == newest, train_batch.c.abandoned == false()
     )
-    pace = metric.alias("pace")
-    of_pace = and_(
-        pace.c.run_no == run_table.c.no,
-        pace.c.kind == PACE,
-        pace.c.update_no == train_batch.c.update_no,
-        pace.c.abandoned == false(),
-    )
     columns = (
         train_batch.c.update_no,
         train_batch.c.metrics,
-        pace.c.data.label("pace"),
         metric.c.kind,
         metric.c.update_no.label("at"),
         metric.c.data,
@@ -245,14 +216,12 @@ def _trained(
         select(run_table.c.id, *columns)
         .join(train_batch, of_update, isouter=True)
         .join(metric, metric.c.no == last, isouter=True)
-        .join(pace, of_pace, isouter=True)
     )
     return {
         row.id: (
             row.update_no or 0,
             row.metrics or {},
             None if row.kind is None else _held_out(row.kind.removeprefix(EVALUATION), row.at, row.data),
-            (row.pace or {}).get("update_seconds"),
         )
         for row in among(conn, which, run_table.c.id, runs)
     }

@@ -135,7 +135,7 @@ trajectory = Table(
     Index(None, "run_no", "max_version"),
     Index(
         "ix_trajectory_played",
-        *("run_no", "purpose", "abandoned", "group_no", "max_version", "status", "success", "reward"),
+        *("run_no", "purpose", "abandoned", "group_no", "max_version", "status", "success", "reward", "n_tokens"),
         **where("ended_at IS NOT NULL"),
     ),
     Index(None, "env_id", "created_at", "no"),

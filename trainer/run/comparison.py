@@ -12,6 +12,7 @@ from ...store import queries
 from ...store.database import Database
 from ...store.queries.run_details import DrivenRun
 from ...store.queries.run_summaries import TRAIN, RunSummary, TaskResult
+from ...store.queries.success_costs import NO_COST, SuccessCost
 from ..config.defaults import flat
 from ..evaluation.heldout import stored_rate
 
@@ -56,9 +57,8 @@ class ComparedRun:
     wall_s: float
     """From the start of the run to its end or, if it has not ended, to now. Includes the time before a resume."""
     tokens_per_success: float | None
-    """Sampled tokens of the newest update's batch per episode of it that succeeded; None without a success."""
+    """As in ``SuccessCost``: of the whole run."""
     seconds_per_success: float | None
-    """Seconds of training of that update per episode of its batch that succeeded; None likewise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +81,7 @@ class StoredRun:
     """The results per task of the newest evaluation of a training run, or of all of another run."""
     tokens: int
     """Trained tokens, of all updates."""
+    cost: SuccessCost
 
 
 def load_compared(database: Database, names: Sequence[str]) -> list[StoredRun]:
@@ -88,12 +89,14 @@ def load_compared(database: Database, names: Sequence[str]) -> list[StoredRun]:
     driven = queries.driven_runs(database, names)
     with database.read() as conn:
         summaries = queries.run_summaries(conn, [one.run for one in driven])
+        costs = queries.success_costs(conn, [one.run.id for one in driven if one.run.kind == TRAIN])
         return [
             StoredRun(
                 one,
                 summary := summaries[one.run.id],
                 queries.task_results(conn, one.run, summary.held_out),
                 queries.trained_tokens(conn, one.run.id),
+                costs.get(one.run.id, NO_COST),
             )
             for one in driven
         ]
@@ -122,8 +125,8 @@ def compare(runs: Sequence[StoredRun]) -> Comparison:
                 reward=summary.reward,
                 tokens=one.tokens,
                 wall_s=((row.ended_at or now) - row.created_at).total_seconds(),
-                tokens_per_success=summary.tokens_per_success,
-                seconds_per_success=summary.seconds_per_success,
+                tokens_per_success=one.cost.tokens_per_success,
+                seconds_per_success=one.cost.seconds_per_success,
             )
         )
     rows = [one.driven.run for one in runs]

@@ -15,6 +15,7 @@ from ....store.queries import Updates
 from ....store.queries.lineage import BestCheckpoint
 from ....store.queries.run_details import DrivenRun
 from ....store.queries.run_summaries import TRAIN, EvaluationMark, HeldOut, RunSummary, TaskResult
+from ....store.queries.success_costs import NO_COST, SuccessCost
 from ....trainer.config.defaults import ConfigKey, config_keys
 from ..charts import Chart, Section, leading, sections
 from ..given import Given
@@ -74,6 +75,7 @@ class RunNow:
     tiles: Mapping[str, Change]
     tokens: int
     """Trained tokens."""
+    cost: SuccessCost
     shares: Sequence[Share]
     steps: Sequence[Step]
     """At most ``STEPS_MAX``."""
@@ -124,6 +126,7 @@ def load_now(database: Database, given: Given) -> RunNow:
             rate=None if driven.run.kind == TRAIN else _rate(queries.task_results(conn, driven.run, None)),
             tiles={name: _change(metrics, name, evaluations) for name in TILES},
             tokens=queries.trained_tokens(conn, run),
+            cost=queries.success_costs(conn, [run]).get(run, NO_COST),
             shares=_shares(driven, groups, cancelled),
             steps=_steps(queries.batch_values(conn, run, "success", updates)),
             every=updates.every,

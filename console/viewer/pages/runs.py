@@ -8,7 +8,8 @@ from math import isnan
 from ....store import queries
 from ....store.database import Database
 from ....store.queries.run_details import INTERRUPTED
-from ....store.queries.run_summaries import HeldOut, RunSummary
+from ....store.queries.run_summaries import TRAIN, HeldOut, RunSummary
+from ....store.queries.success_costs import NO_COST, SuccessCost
 from ....store.run_lock import Driver
 from ..given import Given
 
@@ -21,8 +22,8 @@ SORTS: Mapping[str, Callable[["RunLine"], float | None]] = {
     "held_out": lambda run: run.summary.held_out.rate.success if run.summary.held_out else None,
     "updates": lambda run: run.summary.updates or None,
     "tokens": lambda run: run.tokens,
-    "tokens_per_success": lambda run: _least(run.summary.tokens_per_success),
-    "seconds_per_success": lambda run: _least(run.summary.seconds_per_success),
+    "tokens_per_success": lambda run: _least(run.cost.tokens_per_success),
+    "seconds_per_success": lambda run: _least(run.cost.seconds_per_success),
 }
 """By name, the value of which the highest is first; a run without one is last."""
 EVALUATIONS_DRAWN = 32
@@ -47,6 +48,7 @@ class RunLine:
     summary: RunSummary
     tokens: int | None
     """Trained tokens; None without an update."""
+    cost: SuccessCost
     evaluations: Sequence[HeldOut]
     """Oldest first; of more than ``EVALUATIONS_DRAWN``, every n-th and the newest."""
 
@@ -93,6 +95,7 @@ def load_runs(database: Database, given: Given) -> RunsPage:
     names = [one.run.id for one in shown]
     with database.read() as conn:
         summaries = queries.run_summaries(conn, [one.run for one in shown])
+        costs = queries.success_costs(conn, [one.run.id for one in shown if one.run.kind == TRAIN])
         tokens, evaluations = queries.tokens_by_run(conn, names), queries.evaluations(conn, names, EVALUATIONS_DRAWN)
     lines = [
         RunLine(
@@ -106,6 +109,7 @@ def load_runs(database: Database, given: Given) -> RunsPage:
             error=one.run.error,
             summary=summaries[one.run.id],
             tokens=tokens.get(one.run.id),
+            cost=costs.get(one.run.id, NO_COST),
             evaluations=evaluations.get(one.run.id, []),
         )
         for one in shown

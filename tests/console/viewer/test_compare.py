@@ -39,14 +39,12 @@ def test_the_tasks_that_decide_lead_to_an_episode_of_both_runs(own: Database) ->
 
 
 def test_the_cost_of_a_success_is_beside_the_success(own: Database) -> None:
-    for run, success in (("one", 0.5), ("two", 0.0)):
+    for run, success in (("one", True), ("two", False)):
         create_run(own, run)
-        call(own, "add_version", run=run, update=0, parent=None)
-        metrics = {"success": success, "trajectories": 8, "turns": 20, "response_tokens": 6.0}
-        batch = {"owner": "learner", "groups": [], "items": []}
-        call(own, "acknowledge", run=run, update=1, parent=0, metrics=metrics, **batch)
+        call(own, "open_group", group=group(run, run, 1))
+        play(own, f"{run}-0", run, turns=3, run=run, success=success)
     runs = client_of(own).get("/api/compare?runs=one,two").json()["comparison"]["runs"]
-    assert [one["tokens_per_success"] for one in runs] == [30.0, None]
+    assert [one["tokens_per_success"] for one in runs] == [6.0, None]
     assert "Tokens per success" in client_of(own).get("/compare?runs=one,two").text
 
 

@@ -13,12 +13,15 @@ from turnwise.tests.store.making import call, create_run, group, play, play_grou
 SITE, WEB = "turnwise/TextSite-v0", "turnwise/TinyWeb-v0"
 
 
-def write(database: Database, name: str, environment: str, **metrics: Any) -> None:
-    """Write a run with one update of two trajectories."""
+def write(database: Database, name: str, environment: str, wins: int, **metrics: Any) -> None:
+    """Write a run with one update of two trajectories of four tokens, of which ``wins`` succeed."""
     create_run(database, name, config={"environments": [{"id": environment}]})
     call(database, "add_version", run=name, update=0, parent=None)
-    play_group(database, f"{name}-g", run=name)
-    train(database, [f"{name}-g"], 1, 0, name, metrics={"trajectories": 2, **metrics})
+    call(database, "open_group", group=group(f"{name}-g", name))
+    for member in range(2):
+        play(database, f"{name}-g-{member}", f"{name}-g", member, run=name, success=member < wins)
+    call(database, "close_group", group=f"{name}-g", state=GroupState.READY)
+    train(database, [f"{name}-g"], 1, 0, name, metrics=metrics)
 
 
 def names(database: Database, query: str) -> list[str]:
@@ -27,11 +30,11 @@ def names(database: Database, query: str) -> list[str]:
 
 @pytest.fixture
 def three(own: Database) -> Database:
-    write(own, "web-a", WEB, success=0.5, response_tokens=4.0, turns=6)
+    write(own, "web-a", WEB, 1, success=0.5)
     call(own, "finish_run", run="web-a", status="finished")
-    write(own, "site-a", SITE, success=1.0, response_tokens=3.0, turns=6)
+    write(own, "site-a", SITE, 2, success=1.0)
     call(own, "add_metrics", run="site-a", update=1, kind="pace", metrics={"update_seconds": 8.0})
-    write(own, "site-b", SITE, success=0.0)
+    write(own, "site-b", SITE, 0, success=0.0)
     for name in ("site-a", "site-b"):
         with hold_run(own, name):
             pass
@@ -59,10 +62,10 @@ def test_runs_are_filtered_and_sorted_by_the_url(three: Database, query: str, ex
 def test_a_run_has_its_tokens_and_what_a_success_costs(three: Database) -> None:
     found = {one["id"]: one for one in client_of(three).get("/api/runs").json()["runs"]}
     numbers = [
-        (one["tokens"], one["summary"]["tokens_per_success"], one["summary"]["seconds_per_success"])
+        (one["tokens"], one["cost"]["tokens_per_success"], one["cost"]["seconds_per_success"])
         for one in (found["site-a"], found["web-a"], found["site-b"])
     ]
-    assert numbers == [(8, 9.0, 4.0), (8, 24.0, None), (8, None, None)]
+    assert numbers == [(8, 4.0, 4.0), (8, 8.0, None), (8, None, None)]
 
 
 def test_a_run_without_its_driver_is_told_apart(three: Database) -> None:
@@ -98,12 +101,12 @@ def test_an_evaluation_without_a_counted_episode_is_last(three: Database) -> Non
 
 def test_a_step_of_several_updates_names_both_ends(three: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     call(three, "finish_run", run="site-a", status="finished")
-    assert 'title="update 1: 100 %"' in client_of(three).get("/runs/site-a").text
+    assert 'title="update 1: 100.0 %"' in client_of(three).get("/runs/site-a").text
     monkeypatch.setattr(run, "STEPS_MAX", 1)
     play_group(three, "more", run="site-b")
     train(three, ["more"], 2, 1, "site-b", metrics={"success": 1.0})
     page = client_of(three).get("/runs/site-b").text
-    assert 'title="mean of the updates 1 to 2: 50 %"' in page
+    assert 'title="mean of the updates 1 to 2: 50.0 %"' in page
 
 
 def test_an_evaluation_has_the_interval_of_its_success(own: Database) -> None:
