@@ -388,9 +388,10 @@ def main() -> int:
         if not (name := name_of(device)):
             return NO_GPU
         from turnwise.tests.trainer.learner.gpu.model_checks import ModelChecks
+        from turnwise.tests.trainer.learner.gpu.vision_checks import VisionChecks
 
-        models = ModelChecks(device, Path(temporary))
-        return run_checks("the learner", name, [*Checks(device, Path(temporary)).all(), *models.all()])
+        parts = [kind(device, Path(temporary)) for kind in (Checks, ModelChecks, VisionChecks)]
+        return run_checks("the learner", name, [check for part in parts for check in part.all()])
 
 
 if __name__ == "__main__":
