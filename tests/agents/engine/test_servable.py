@@ -38,6 +38,18 @@ def test_a_model_that_vllm_cannot_serve_is_refused(
 
 
 @pytest.mark.parametrize(
+    ("family", "reason"),
+    [
+        ("gemma3", "differ by up to 0.0009 nats"),
+        ("llava", "vLLM loads no vision tower by the names"),
+    ],
+)
+def test_models_whose_images_vllm_computes_differently_are_refused(family: str, reason: str) -> None:
+    with pytest.raises(ModelNotServable, match=rf"^`--policy`: .* \({family}\): .*{reason}"):
+        refuse_unservable(AutoConfig.for_model(family), GPU, 1024, "--policy")
+
+
+@pytest.mark.parametrize(
     ("family", "options", "engine", "length"),
     [
         ("llama", {"head_dim": 16}, GPU, 1024),

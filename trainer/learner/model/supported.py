@@ -5,6 +5,7 @@ from typing import Any
 
 from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING, AutoConfig
 
+from ....agents.engine.config import IMAGE_TYPES, REFUSED_IMAGE_TYPES
 from ....errors import TurnwiseError
 from .packed_attention import SLIDING, AttentionNotSupported
 
@@ -12,13 +13,6 @@ LAYER_TYPES = frozenset({"full_attention", SLIDING, "attention"})
 """Types of layers whose attention the learner computes."""
 LAYER_LISTS = ("layer_types", "layers_block_type", "block_types")
 """Keys of ``config.json`` that list the types of the layers."""
-
-VISION_TYPES = frozenset({"qwen3_vl"})
-"""Values of ``model_type`` of models that read images and that the learner trains (``vision``)."""
-DIFFERING = {
-    "qwen2_5_vl": "vLLM and `transformers` were measured to differ by up to 0.34 nats in the log-probability of a token"
-}
-"""Why further models that read images are not trained, by ``model_type``."""
 
 
 class ModelNotSupported(TurnwiseError):
@@ -35,7 +29,7 @@ def refuse_unsupported(model: Path, key: str = "model.path") -> Any:
     Raises:
         AttentionNotSupported: the model has layers with another attention than full or sliding, or a class that does
             not use a registered attention.
-        ModelNotSupported: its weights are quantized, or it reads more than text and is none of ``VISION_TYPES``.
+        ModelNotSupported: its weights are quantized, or it reads more than text and is none of ``IMAGE_TYPES``.
         TurnwiseError: transformers cannot read the configuration of the model.
     """
     config = read_config(model, key)
@@ -63,8 +57,8 @@ def refuse_unsupported_config(config: Any, model: str, key: str) -> None:
         AttentionNotSupported, ModelNotSupported: as above.
     """
     name = f"`{key}`: {model} ({config.model_type}) cannot be trained"
-    if config.get_text_config() is not config and config.model_type not in VISION_TYPES:
-        reason = DIFFERING.get(config.model_type, "the learner does not compute it yet")
+    if config.get_text_config() is not config and config.model_type not in IMAGE_TYPES:
+        reason = REFUSED_IMAGE_TYPES.get(config.model_type, "the learner does not compute it yet")
         raise ModelNotSupported(
             f"{name}: it reads images or sound too, and {reason}. Set `{key}` to a Qwen3-VL, or to a model of the "
             "family that reads text alone"
@@ -104,7 +98,7 @@ def _unsupported_attention(config: Any) -> str:
 
 def _foreign_attention(config: Any) -> str:
     """Name the model class if it computes attention by itself, and would ignore the bounds of packed sequences."""
-    is_vision = config.model_type in VISION_TYPES
+    is_vision = config.model_type in IMAGE_TYPES
     mapping = MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING if is_vision else MODEL_FOR_CAUSAL_LM_MAPPING
     model = mapping.get(type(config), None)
     if model is None:
