@@ -1,6 +1,8 @@
 """Pictures for policies that read images."""
 
 import io
+import struct
+import zlib
 
 import numpy as np
 from PIL import Image
@@ -12,3 +14,47 @@ def png(width: int, height: int, seed: int = 0) -> bytes:
     buffer = io.BytesIO()
     Image.fromarray(noise).save(buffer, "PNG")
     return buffer.getvalue()
+
+
+def picture(mode: str, width: int = 84, height: int = 84, kind: str = "PNG", frames: int = 1) -> bytes:
+    """Return a picture of one color in a mode of Pillow; with more frames, an animation."""
+    buffer = io.BytesIO()
+    more = [Image.new(mode, (width, height), number) for number in range(1, frames)]
+    Image.new(mode, (width, height)).save(buffer, kind, save_all=bool(more), append_images=more)
+    return buffer.getvalue()
+
+
+def chunk(kind: bytes, data: bytes) -> bytes:
+    """Return a part of a PNG file."""
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+
+def claimed(width: int, height: int) -> bytes:
+    """Return a PNG file whose header claims a size, and that has no pixels."""
+    header = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0))
+    return b"\x89PNG\r\n\x1a\n" + header + chunk(b"IDAT", zlib.compress(b"")) + chunk(b"IEND", b"")
+
+
+READABLE = {
+    "palette": picture("P"),
+    "gray": picture("L"),
+    "one bit": picture("1"),
+    "transparent": picture("RGBA"),
+    "animated PNG": picture("RGB", frames=2),
+}
+"""Pictures of other modes, which are read as RGB; of an animation, the first."""
+UNREADABLE = {
+    "16 bits": (picture("I;16"), "an image has 16 bits per channel"),
+    "no width": (claimed(0, 0), "an image cannot be decoded"),
+    "no height": (claimed(84, 0), "an image cannot be decoded"),
+    "cut": (png(84, 84)[:-400], "an image cannot be decoded: image file is truncated"),
+    "cut, with an end": (png(84, 84)[:-400] + chunk(b"IEND", b""), "an image cannot be decoded"),
+    "bomb": (claimed(60_000, 60_000), "an image cannot be decoded: Image size"),
+    "large": (claimed(9_000, 9_000), "an image of 9000 x 9000 pixels is too large"),
+    "long text": (
+        png(8, 8)[:33] + chunk(b"zTXt", b"a\0\0" + zlib.compress(bytes(2 << 20))) + png(8, 8)[33:],
+        "an image cannot be decoded: Decompressed data too large",
+    ),
+    "animated GIF": (picture("L", kind="GIF", frames=2), "an image cannot be decoded: it is no PNG"),
+}
+"""Pictures that are refused, and by which words."""

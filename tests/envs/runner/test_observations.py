@@ -8,6 +8,7 @@ from turnwise.envs.base import Obs, TurnEnv
 from turnwise.envs.errors import EnvironmentBroken
 from turnwise.envs.runner.observations import MAX_OBSERVATION_BYTES, observation_hash, parts, split
 from turnwise.envs.spaces import Png
+from turnwise.tests.agents.pictures import READABLE, UNREADABLE, claimed
 
 IMAGE = np.arange(2 * 3 * 3, dtype=np.uint8).reshape(2, 3, 3)
 
@@ -68,6 +69,27 @@ def test_the_hash_covers_the_normalized_observation() -> None:
 def test_an_invalid_observation_is_rejected(observation: object) -> None:
     with pytest.raises(EnvironmentBroken):
         parts(observation)
+
+
+def test_a_bad_picture_leaves_by_name_or_as_it_is() -> None:
+    """The pixels are not decoded here: the engine and the learner refuse those that cannot be."""
+    at_the_door = {
+        "no width": "a PNG file of 0 x 0 has no pixels",
+        "no height": "a PNG file of 84 x 0 has no pixels",
+        "cut": "are not a PNG file",
+        "bomb": "the limit is 8388608",
+        "large": "the limit is 8388608",
+        "animated GIF": "are not a PNG file",
+    }
+    for name, content in {**READABLE, **{name: one for name, (one, _) in UNREADABLE.items()}}.items():
+        if name in at_the_door:
+            with pytest.raises((ValueError, EnvironmentBroken), match=at_the_door[name]):
+                parts(Png(content))
+        else:
+            assert split(Png(content))[1] == [content]
+    assert split(Png(claimed(20_000, 100)))[1] == [claimed(20_000, 100)]
+    with pytest.raises(EnvironmentBroken, match="the limit is 8388608"):
+        parts(Png(claimed(20_000, 200)))
 
 
 @given(st.text() | st.text(st.characters(categories=("Cs", "Cc"))))

@@ -13,7 +13,7 @@ from turnwise.agents.tokens.renderers import load_renderer
 from turnwise.records import Message, Status, Trajectory
 from turnwise.store.content.blobs import PNG, NewBlob
 from turnwise.store.database import Database, open_database
-from turnwise.tests.agents.pictures import png
+from turnwise.tests.agents.pictures import UNREADABLE, png
 from turnwise.tests.store.making import sqlite_store
 from turnwise.tests.trainer.learner.model.image_samples import VOCABULARY, conversation
 from turnwise.tests.trainer.learner.test_batch import HISTORY, group, step
@@ -37,7 +37,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def database(tmp_path: Path) -> Iterator[Database]:
     opened = open_database(sqlite_store(tmp_path))
     with opened.transaction() as tx:
-        blobs = [NewBlob.of(content, PNG) for content in (*PICTURES, BROKEN)]
+        bad = [content for content, _ in UNREADABLE.values()]
+        blobs = [NewBlob.of(content, PNG) for content in (*PICTURES, BROKEN, *bad)]
         opened.blobs.insert(tx.conn, {one.hash: one for one in blobs}, datetime.now(UTC))
     yield opened
     opened.close()
@@ -93,6 +94,16 @@ def test_images_that_are_not_those_of_the_tokens_are_refused(folder: Path, datab
     ]:
         with pytest.raises(UnreadableImage, match=reason):
             images(bad)
+
+
+@pytest.mark.parametrize("name", UNREADABLE)
+def test_a_stored_picture_that_cannot_be_read_is_refused_by_its_hash(
+    folder: Path, database: Database, name: str
+) -> None:
+    content, reason = UNREADABLE[name]
+    hash_, seen = NewBlob.of(content, PNG).hash, played(folder)[0]
+    with pytest.raises(UnreadableImage, match=f"^image {hash_[:12]}: {reason}"):
+        StoredImages(database, folder)(replace(seen, images=[hash_]))
 
 
 def test_a_group_with_an_unreadable_image_is_not_trained_on(folder: Path, database: Database) -> None:

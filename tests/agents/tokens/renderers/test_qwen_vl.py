@@ -10,12 +10,12 @@ from turnwise.agents.errors import PolicyFailed, UnusableChat
 from turnwise.agents.players.policy import PolicyPlayer
 from turnwise.agents.rollout.player import PolicyContext
 from turnwise.agents.tiny_model import new_model
-from turnwise.agents.tiny_vision_model import IMAGE, new_vision_model
+from turnwise.agents.tiny_vision_model import IMAGE, MAX_PIXELS, new_vision_model
 from turnwise.agents.tokens.conversation import Conversation
 from turnwise.agents.tokens.renderer import Image, Renderer
 from turnwise.agents.tokens.renderers import load_renderer
 from turnwise.records import Horizon, Source
-from turnwise.tests.agents.pictures import png
+from turnwise.tests.agents.pictures import READABLE, claimed, png
 
 WORDS = ["page", "find", "lamp", "click"]
 WIDE, SMALL = Image.of(png(140, 84)), Image.of(png(56, 56))
@@ -134,5 +134,16 @@ def test_an_observation_with_more_images_than_the_context_holds_is_the_policys_f
 
 
 def test_a_picture_that_the_processor_refuses_ends_the_episode_by_its_size(renderer: Renderer) -> None:
-    with pytest.raises(PolicyFailed, match=r"cannot read the observation: .* of 1 x 300 pixels is refused: .*200"):
-        asyncio.run(player(renderer).act("lamp", [png(1, 300)]))
+    for picture, size in ((png(1, 300), "1 x 300"), (claimed(20_000, 60), "20000 x 60")):
+        with pytest.raises(PolicyFailed, match=rf"cannot read the observation: .* of {size} pixels is refused: .*200"):
+            asyncio.run(player(renderer).act("lamp", [picture]))
+
+
+def test_a_huge_picture_has_a_bounded_number_of_tokens(renderer: Renderer) -> None:
+    conversation = Conversation(renderer)
+    for content in (claimed(20_000, 20_000), READABLE["palette"]):
+        conversation.observe("lamp", [Image.of(content)])
+        sampled(conversation, renderer.encode_completion("click"))
+    huge, small = conversation.images()
+    assert small.length == 9
+    assert 200 < huge.length <= MAX_PIXELS // 28**2
