@@ -88,7 +88,8 @@ def _response(text: str, schema: JsonSchemaValue, kind: str = "application/json"
 def _schema_of(values: Values) -> dict[str, Any]:
     """Return the schema of a parameter; an empty value, as a form sends it, is the same as none."""
     if values is NUMBER:
-        return {"type": "integer", "minimum": 0, "maximum": COUNT_MAX}
+        number = {"type": "integer", "minimum": 0, "maximum": COUNT_MAX}
+        return {"anyOf": [number, {"type": "string", "maxLength": 0}]}
     if values is SPAN:
         return {"type": "string", "pattern": f"^({SPAN_PATTERN.pattern})?$"}
     if isinstance(values, tuple):

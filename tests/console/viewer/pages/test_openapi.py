@@ -54,6 +54,7 @@ def test_the_schema_describes_every_page_and_field(schema: Any) -> None:
     parameters = {one["name"]: one for one in schema["paths"]["/api/runs/{run}/updates/{update}"]["get"]["parameters"]}
     assert parameters["run"]["schema"] == {"type": "string"}
     assert parameters["update"]["schema"] == parameters["start"]["schema"]
+    assert parameters["start"]["schema"]["anyOf"][1] == {"type": "string", "maxLength": 0}  # an empty field of a form
     kinds = {one["name"]: one["schema"] for one in schema["paths"]["/api/runs"]["get"]["parameters"]}
     assert kinds["kind"] == {"type": "string", "enum": [*runs.KINDS, ""]}
 
