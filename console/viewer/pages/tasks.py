@@ -83,6 +83,8 @@ class TasksPage:
     better: int
     compared: int
     """Tasks with an episode in both windows."""
+    samples: tuple[int, int] | None
+    """The fewest and the most counted episodes of a task in one of these windows; None without one."""
     start: int
     next_start: int | None
 
@@ -106,6 +108,7 @@ def load_tasks(database: Database, given: Given) -> TasksPage:
         examples = {played[place].example for _, played in shown for place in pair if played[place].counted}
         known = queries.trajectory_names(conn, examples)
     changes = [change for _, played in rows if (change := _change(played, *pair)) is not None]
+    counts = {counted for _, played in rows for place in pair if (counted := played[place].counted)}
     end = start + PAGE_ROWS
     return TasksPage(
         run=run,
@@ -124,6 +127,7 @@ def load_tasks(database: Database, given: Given) -> TasksPage:
         worse=sum(one < 0 for one in changes),
         better=sum(one > 0 for one in changes),
         compared=len(changes),
+        samples=(min(counts), max(counts)) if counts else None,
         start=start,
         next_start=end if end < len(rows) else None,
     )

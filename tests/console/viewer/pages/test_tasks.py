@@ -49,7 +49,9 @@ def test_the_task_that_got_worse_is_first(trained: TestClient) -> None:
     assert lines(trained, "from=untrained&to=7&sort=better")[-1] == (2, [0, 0, 1], 0)
     page = trained.get("/api/runs/r/tasks?from=5&to=10").json()
     assert [one["label"] for one in page["windows"]] == ["untrained", "5", "10"]
-    assert (page["worse"], page["better"], page["compared"]) == (1, 1, 3)
+    assert (page["worse"], page["better"], page["compared"], page["samples"]) == (1, 1, 3, [1, 1])
+    assert "single flips are expected" in trained.get("/runs/r/tasks?from=5&to=10").text
+    assert "Samples per task: n = 2." in trained.get("/runs/r/tasks?purpose=train").text
     assert [one["cells"][2]["success"] for one in page["families"]] == [2 / 3]
 
 
