@@ -32,6 +32,8 @@ def test_the_page_marks_the_quotation_of_its_address(client: TestClient) -> None
     before, _, after = found.partition('<mark id="quote">page a long</mark>')
     assert (before.endswith("a long page a long page a long "), after.startswith(" page a long")) == (True, True)
     assert found.count("<mark") == 1
+    assert 'Only turn 1 of the turns 0 to 1 is shown · <a href="/trajectories/a-0#turn-1">show all turns</a>' in found
+    assert "show all turns" not in client.get("/trajectories/a-0").text
     record = client.get(f"/api{address}").json()
     assert (record["is_quoted"], record["quote"]) == (True, "page a long")
     assert "".join(record["turns"][0]["observation"]["quoted"]) == "a long page " * 400
