@@ -18,7 +18,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from ...envs.errors import EnvError, UnknownEnvironment
@@ -55,6 +55,8 @@ class Report:
     trajectory has none."""
     divergence: int | None = None
     """Index of the first step that differs, as in ``StepVerdict.index``; None if all match or none was compared."""
+    images: tuple[str, str] | None = None
+    """Digests of the sandbox images that played and re-executed the trajectory; None if they are equal or not known."""
     missing: str = ""
     """Why its environment is not registered here; empty if it is."""
 
@@ -161,13 +163,14 @@ async def _reported(
     except EnvError as error:
         why = _with(upgrade, f"the environment could not be re-executed: {error}")
         return Report(trajectory.id, False, why, upgrade=upgrade), used
+    images = _other_digests(trajectory.extras, extras)
     upgrade = "; ".join(filter(None, (upgrade, _other_image(trajectory.extras, extras))))
     wrong = next((step for step in steps if not step.matches), None)
     if wrong is not None:
         where = f"step {wrong.index}" if wrong.index < len(answered(trajectory)) else "the end"
         why = _with(upgrade, f"{where} differs: {wrong.differs}")
-        return _differing(trajectory.id, why, steps, upgrade), used
-    return Report(trajectory.id, True, _with(upgrade, _matching(trajectory)), steps, upgrade), used
+        return replace(_differing(trajectory.id, why, steps, upgrade), images=images), used
+    return Report(trajectory.id, True, _with(upgrade, _matching(trajectory)), steps, upgrade, images=images), used
 
 
 async def _execute(
@@ -203,12 +206,19 @@ async def _keep(keep: Keep, trajectory_id: str, turns: int, env_thread: EnvThrea
         keep(trajectory_id, turns, image)
 
 
-def _other_image(then: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    """Return how the images of the two sandboxes differ; empty if they do not, or if there was no sandbox."""
+def _other_digests(then: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Return the digests of the images of the two sandboxes; None if they are equal, or if there was no sandbox."""
     before, after = then.get(SANDBOX), now.get(SANDBOX)
     if not (isinstance(before, dict) and isinstance(after, dict)) or before.get("digest") == after.get("digest"):
+        return None
+    return str(before.get("digest")), str(after.get("digest"))
+
+
+def _other_image(then: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """Return how the images of the two sandboxes differ; empty if they do not, or if there was no sandbox."""
+    if _other_digests(then, now) is None:
         return ""
-    played, replayed = (f"{one.get('image')} ({one.get('digest')})" for one in (before, after))
+    played, replayed = (f"{one[SANDBOX].get('image')} ({one[SANDBOX].get('digest')})" for one in (then, now))
     return f"played in the sandbox image {played}, replayed in {replayed}"
 
 

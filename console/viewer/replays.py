@@ -44,7 +44,10 @@ class Replays:
 
     async def _stream(self, trajectory: str) -> AsyncIterator[str]:
         if self._running is not None and not self._running.done():
-            yield _event("ended", {"matches": False, "message": "another replay is running: wait until it has ended"})
+            yield _event(
+                "ended",
+                {"matches": False, "message": "another replay is running: wait until it has ended", "images": []},
+            )
             return
         queue: asyncio.Queue[StepVerdict | Report | str] = asyncio.Queue()
         own = self._running = asyncio.create_task(_play(self._database, trajectory, queue.put_nowait))
@@ -58,8 +61,9 @@ class Replays:
                 if isinstance(found, StepVerdict):
                     yield _event("turn", jsonable(found))
                     continue
-                ended = (found.matches, found.message) if isinstance(found, Report) else (False, found)
-                yield _event("ended", {"matches": ended[0], "message": ended[1]})
+                report = found if isinstance(found, Report) else Report(trajectory, False, found)
+                images = [visible(one) for one in report.images or ()]
+                yield _event("ended", {"matches": report.matches, "message": report.message, "images": images})
                 return
         finally:
             own.cancel()  # the next replay may be running already

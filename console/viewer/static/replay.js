@@ -1,5 +1,6 @@
 // Execute an episode again and show the verdict on each turn as it comes. Leaving the page ends the replay.
 const button = document.getElementById("replay");
+const otherImage = document.getElementById("other-image");
 const verdict = document.getElementById("verdict");
 
 button?.addEventListener("click", () => {
@@ -8,13 +9,28 @@ button?.addEventListener("click", () => {
     row.classList.remove("equal", "differs");
     row.querySelector(".outcome").textContent = "";
   }
-  show("executing …", "");
+  otherImage.hidden = true;
+  const begin = Date.now();
+  let doing = "starting the environment";
+  const progress = () => show(`${doing}, for ${Math.round((Date.now() - begin) / 1000)} s …`, "");
+  const timer = setInterval(progress, 1000);
+  progress();
   const source = new EventSource(button.dataset.events);
-  const end = (text, name) => { source.close(); button.disabled = false; show(text, name); };
-  source.addEventListener("turn", (event) => mark(JSON.parse(event.data)));
+  const end = (text, name) => { clearInterval(timer); source.close(); button.disabled = false; show(text, name); };
+  source.addEventListener("turn", (event) => {
+    const turn = JSON.parse(event.data);
+    doing = `executing, turn ${turn.index} is compared`;
+    mark(turn);
+  });
   source.addEventListener("ended", (event) => {
-    const { matches, message } = JSON.parse(event.data);
-    end(message, matches ? "equal" : "differs");
+    const { matches, message, images } = JSON.parse(event.data);
+    const short = (text) => images.reduce((found, one) => found.replaceAll(one, one.slice(0, 19)), text);
+    end(short(message), matches ? "equal" : "differs");
+    otherImage.hidden = !images.length;
+    if (images.length) {
+      otherImage.textContent = `Another image than in the run: ${images.map(short).join(" then, now ")}`;
+      otherImage.title = images.join(" then, now ");
+    }
   });
   source.onerror = () => end("the viewer does not answer", "differs");
 });

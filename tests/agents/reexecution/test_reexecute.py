@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 from turnwise import __version__
-from turnwise.agents.reexecution.reexecute import Report, _other_image, reexecute
+from turnwise.agents.reexecution.reexecute import Report, _other_digests, _other_image, reexecute
 from turnwise.console.options import open_store
 from turnwise.envs import Png
 from turnwise.envs.runner.env_thread import EnvThread
@@ -182,6 +182,7 @@ def test_another_sandbox_image_is_an_upgrade() -> None:
     assert _other_image(then, now) == (
         "played in the sandbox image turnwise/code (sha256:aa), replayed in turnwise/code (sha256:bb)"
     )
+    assert _other_digests(then, now) == ("sha256:aa", "sha256:bb")
     assert _other_image(then, then) == _other_image({}, now) == _other_image({"sandbox": "brass"}, now) == ""
 
 

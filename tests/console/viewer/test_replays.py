@@ -9,6 +9,7 @@ from time import monotonic
 import pytest
 from sqlalchemy import update
 from starlette.testclient import TestClient
+from turnwise.agents.reexecution.reexecute import Report
 from turnwise.console.viewer import replays
 from turnwise.console.viewer.replays import Replays
 from turnwise.store.database import Database, open_database
@@ -116,6 +117,18 @@ def test_one_replay_runs_at_a_time_and_ends_with_its_page(played: Database, monk
         await third.aclose()  # type: ignore[attr-defined]
 
     asyncio.run(scenario())
+
+
+def test_another_sandbox_image_is_told_with_the_verdict(played: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def play(database: Database, trajectory: str, put: replays.Put) -> None:
+        put(Report(trajectory, True, "all 2 steps match", images=("sha256:aa", "sha256:bb")))
+
+    monkeypatch.setattr(replays, "_play", play)
+    with client_of(played) as client:
+        (event,) = events_of(client, episodes(played)[0])
+        page = client.get(f"/trajectories/{episodes(played)[0]}/replay").text
+    assert (event[1]["matches"], event[1]["images"]) == (True, ["sha256:aa", "sha256:bb"])
+    assert '<p class="notice warn" id="other-image" role="alert" hidden></p>' in page
 
 
 def test_a_page_that_is_left_late_does_not_end_the_next_replay(
