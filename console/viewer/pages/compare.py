@@ -1,5 +1,6 @@
 """Several runs: their numbers and curves, the settings in which they differ, and the tasks that decide."""
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,7 @@ from ....store.queries.run_summaries import HeldOut, TaskResult
 from ....trainer.run.comparison import ComparedRun, Comparison, compare, load_compared, sign_test
 from ..charts import Section, sections
 from ..given import BadAddress, Given
+from .tasks import family_of
 
 RUNS_MAX = 8
 TASKS_SHOWN = 15
@@ -17,6 +19,7 @@ TASKS_SHOWN = 15
 LIKE_LENGTHS = 1.25
 """Runs whose numbers of updates differ by a larger factor did not train equally long."""
 AXES = ("updates", "tokens", "time")
+TASKS = ("all",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +46,16 @@ class TaskDifference:
 
 
 @dataclass(frozen=True, slots=True)
+class FamilyDifference:
+    """The common tasks of one environment with its options, by the sign of their difference."""
+
+    family: str
+    worse: int
+    better: int
+    equal: int
+
+
+@dataclass(frozen=True, slots=True)
 class PairedTasks:
     """The tasks that the first run and another one have in common."""
 
@@ -53,8 +66,9 @@ class PairedTasks:
     equal: int
     p_value: float | None
     """Two-sided exact sign test over the tasks that differ; None without one."""
+    families: Sequence[FamilyDifference]
     tasks: Sequence[TaskDifference]
-    """Those with the largest differences, the ones that became worse first."""
+    """Those with the largest differences, or all that differ, the ones that became worse first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +98,8 @@ def load_comparison(database: Database, given: Given) -> ComparisonPage:
         queries.driven_runs(database, names)
         return ComparisonPage(names, None, [], [], axis, AXES, [])
     runs = load_compared(database, names)
-    paired = [paired_tasks(name, runs[0].tasks, one.tasks) for name, one in zip(names[1:], runs[1:], strict=True)]
+    most = None if given.choice("tasks", TASKS) else TASKS_SHOWN
+    paired = [paired_tasks(name, runs[0].tasks, one.tasks, most) for name, one in zip(names[1:], runs[1:], strict=True)]
     comparison, played = compare(runs), [one.summary.held_out for one in runs]
     return ComparisonPage(names, comparison, paired, notes_on(comparison.runs, played), axis, AXES, folds)
 
@@ -113,8 +128,10 @@ def notes_on(runs: Sequence[ComparedRun], played: Sequence[HeldOut | None]) -> l
     return found
 
 
-def paired_tasks(run: str, first: Mapping[str, TaskResult], other: Mapping[str, TaskResult]) -> PairedTasks:
-    """Return the comparison of two runs task by task."""
+def paired_tasks(
+    run: str, first: Mapping[str, TaskResult], other: Mapping[str, TaskResult], most: int | None = TASKS_SHOWN
+) -> PairedTasks:
+    """Return the comparison of two runs task by task, with at most ``most`` tasks that became better, or worse."""
     common = []
     for task, one in first.items():
         its = other.get(task)
@@ -124,5 +141,16 @@ def paired_tasks(run: str, first: Mapping[str, TaskResult], other: Mapping[str, 
     better, worse = (sum(sign * one.change > 0 for one in common) for sign in (1, -1))
     falling = sorted((one for one in common if one.change < 0), key=lambda one: (one.change, one.id))
     rising = sorted((one for one in common if one.change > 0), key=lambda one: (-one.change, one.id))
-    shown = [*falling[:TASKS_SHOWN], *rising[:TASKS_SHOWN]]
-    return PairedTasks(run, better, worse, len(common) - better - worse, sign_test(better, worse), shown)
+    shown = [*falling[:most], *rising[:most]]
+    equal, families = len(common) - better - worse, _families(common)
+    return PairedTasks(run, better, worse, equal, sign_test(better, worse), families, shown)
+
+
+def _families(common: Sequence[TaskDifference]) -> list[FamilyDifference]:
+    of_family: dict[str, list[float]] = defaultdict(list)
+    for one in common:
+        of_family[family_of(one)].append(one.change)
+    return [
+        FamilyDifference(name, sum(one < 0 for one in of), sum(one > 0 for one in of), sum(one == 0 for one in of))
+        for name, of in sorted(of_family.items())
+    ]

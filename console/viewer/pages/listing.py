@@ -49,7 +49,12 @@ PAGES = (
             "start": NUMBER,
         },
     ),
-    Page("/compare", compare.load_comparison, "compare.html", {"runs": TEXT, "axis": compare.AXES, **CHARTS}),
+    Page(
+        "/compare",
+        compare.load_comparison,
+        "compare.html",
+        {"runs": TEXT, "axis": compare.AXES, "tasks": compare.TASKS, **CHARTS},
+    ),
     Page("/search", search.load_search, "search.html", {"q": TEXT, "run": TEXT}),
     Page(
         "/trajectories",

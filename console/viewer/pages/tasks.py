@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 from ....records import Purpose
 from ....store import queries
@@ -19,6 +20,16 @@ SORTS = ("worse", "better", "lowest", "highest")
 
 Row = tuple[TaskHistory, Sequence[Played]]
 """A task, and its episodes per window."""
+
+
+class OfFamily(Protocol):
+    """A task, or what is known of one."""
+
+    @property
+    def env_id(self) -> str: ...
+
+    @property
+    def options(self) -> Mapping[str, Any]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +198,7 @@ def total(parts: Sequence[Played]) -> Played:
     return Played(sum(counted), sum(successes), max(examples, default=0))
 
 
-def family_of(task: TaskHistory) -> str:
+def family_of(task: OfFamily) -> str:
     """Return the environment of a task with its options."""
     return " · ".join([task.env_id, *(f"{key} {value}" for key, value in sorted(task.options.items()))])
 

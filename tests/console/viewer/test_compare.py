@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from turnwise.console.viewer.pages import compare
 from turnwise.console.viewer.pages.compare import notes_on
 from turnwise.records import GroupState, Purpose
 from turnwise.store.database import Database
@@ -34,8 +35,22 @@ def test_the_tasks_that_decide_lead_to_an_episode_of_both_runs(own: Database) ->
     assert tasks == [(f"task-{seed}", seed, f"one:eval-{seed}-0", f"two:eval-{seed}-0") for seed in (0, 3, 1)]
     shown = client_of(own).get("/compare?runs=one,two").text
     assert "/trajectories/two%3Aeval-3-0" in shown
+    (family,) = paired["families"]
+    assert [family[name] for name in ("worse", "better", "equal")] == [2, 1, 1]
     assert shown.count('<span class="quiet">first</span>') == 2
     assert '" title="task task-3">seed 3</a>' in shown
+
+
+def test_all_tasks_that_differ_are_shown_on_demand(own: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compare, "TASKS_SHOWN", 1)
+    evaluated(own, "one", [True, True, True, False])
+    evaluated(own, "two", [False, False, True, True])
+    client = client_of(own)
+    address = "/compare?runs=one,two"
+    (some,), (whole,) = (client.get(f"/api{address}{more}").json()["paired"] for more in ("", "&tasks=all"))
+    assert [one["seed"] for one in some["tasks"]] == [0, 3]
+    assert [one["seed"] for one in whole["tasks"]] == [0, 1, 3]
+    assert ">show all 3</a>" in client.get(address).text
 
 
 def test_the_cost_of_a_success_is_beside_the_success(own: Database) -> None:
