@@ -53,7 +53,7 @@ def run(name: str, updates: int) -> dict[str, float]:
             turns = conn.execute(select(func.count()).select_from(step)).scalar_one()
             stored = conn.execute(select(func.sum(blob.c.size)).where(blob.c.media_type == PNG)).scalar_one()
         database.close()
-    learner_s = [one["update_seconds"] * one["learner_busy_fraction"] for one in done]
+    learner_s = [one["update_s"] for one in done]
     return {
         "turns_per_s": statistics.median(one["turns_per_s"] for one in done),
         "tokens_per_s": sum(one["tokens"] for one in done) / sum(learner_s),
