@@ -8,6 +8,7 @@ import contextlib
 import logging
 import resource
 from collections import Counter
+from time import monotonic
 
 LOG = logging.getLogger(__name__)
 
@@ -18,6 +19,9 @@ Limits = tuple[tuple[int, int], ...]
 """The soft and the hard value of each limit."""
 lowered: Counter[str] = Counter()
 """How often code of an environment has lowered each limit."""
+lowered_at: dict[str, float] = {}
+"""When it did so for the last time, by the monotonic clock."""
+RECENT_S = 10.0
 
 
 def limits() -> Limits:
@@ -42,6 +46,7 @@ def raise_again(before: Limits) -> str:
         if not any(_is_lower(*pair) for pair in zip(new, old, strict=True)):
             continue
         lowered[name] += 1
+        lowered_at[name] = monotonic()
         if lowered[name] == 1:
             LOG.warning(
                 "code of an environment lowered a limit of its process: `envs check` finds the environment; set "
@@ -59,9 +64,11 @@ def raise_again(before: Limits) -> str:
 
 
 def lowered_limits() -> str:
-    """Return the limits that code of an environment has lowered, or lowers now, as a clause of a message; or ""."""
-    now = {name for name, new, old in zip(LOWERED, limits(), START, strict=True) if _is_lower(new[0], old[0])}
-    if not (found := now | set(lowered)):
+    """Return the limits that code of an environment lowers now, or lowered in the last ``RECENT_S`` seconds, as a
+    clause of a message; empty for none."""
+    found = {name for name, new, old in zip(LOWERED, limits(), START, strict=True) if _is_lower(new[0], old[0])}
+    found |= {name for name, at in list(lowered_at.items()) if monotonic() - at < RECENT_S}
+    if not found:
         return ""
     names = ", ".join(f"`{name}`" for name in sorted(found))
     return f"code of an environment lowered limits of this process ({names}); `turnwise envs check` finds it"

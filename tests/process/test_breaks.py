@@ -6,9 +6,9 @@ import os
 import resource
 import sqlite3
 import threading
-from collections import Counter
 from contextlib import closing
 from pathlib import Path
+from time import monotonic
 
 import pytest
 from sqlalchemy.exc import DBAPIError
@@ -68,7 +68,7 @@ def test_a_hard_limit_that_stays_low_is_a_failure_of_the_environment(monkeypatch
         tried.append(values)
         raise ValueError("not allowed to raise maximum limit")
 
-    monkeypatch.setattr(limits, "lowered", Counter())
+    monkeypatch.setattr(limits, "lowered_at", {})
     for module in (limits, calls):
         monkeypatch.setattr(module, "limits", lambda: present[0])
     monkeypatch.setattr(resource, "setrlimit", refuse)
@@ -89,7 +89,7 @@ def failed_write() -> DBAPIError:
 
 
 def test_a_limit_of_the_user_on_the_size_of_files_is_no_full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "lowered", Counter())
+    monkeypatch.setattr(limits, "lowered_at", {"RLIMIT_FSIZE": monotonic() - limits.RECENT_S})
     assert "free some space" in str(to_store_error(failed_write(), "sqlite:///x"))
     monkeypatch.setattr(resource, "getrlimit", lambda number: (1000, 1000))
     monkeypatch.setattr(limits, "START", limits.limits())
@@ -101,7 +101,7 @@ def test_a_limit_of_the_user_on_the_size_of_files_is_no_full_disk(monkeypatch: p
 def test_a_limit_that_an_environment_lowered_is_transient(
     monkeypatch: pytest.MonkeyPatch, when: str, text: str
 ) -> None:
-    monkeypatch.setattr(limits, "lowered", Counter({"RLIMIT_FSIZE": int(when == "before")}))
+    monkeypatch.setattr(limits, "lowered_at", {"RLIMIT_FSIZE": monotonic()} if when == "before" else {})
     if when == "now":
         monkeypatch.setattr(resource, "getrlimit", lambda number: (8, 1000))
     found = to_store_error(DBAPIError("INSERT", None, sqlite3.OperationalError(text)), "sqlite:///x")

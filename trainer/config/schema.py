@@ -50,6 +50,7 @@ MATHEMATICS: dict[str, Any] = {
         "weight_decay",
         "max_grad_norm",
         "max_kl",
+        "vision",
         "num_minibatches",
         "num_epochs",
         "dtype",
