@@ -4,10 +4,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Self
 
-from sqlalchemy import Connection, Integer, cast, false, func, select
+from sqlalchemy import Connection, case, false, func, select
 
 from ...records import Purpose
-from ..schema import PACE, RESULT, among, metric, trajectory
+from ..schema import PACE, SUCCEEDED, among, metric, trajectory
 from ..schema import run as run_table
 
 
@@ -43,18 +43,18 @@ def success_costs(conn: Connection, runs: Iterable[str]) -> dict[str, SuccessCos
         select(
             run_table.c.id,
             func.sum(trajectory.c.n_tokens).label("tokens"),
-            func.coalesce(func.sum(cast(RESULT, Integer)), 0).label("successes"),
+            func.count(case((SUCCEEDED, 1))).label("successes"),
         )
         .join(trajectory, trajectory.c.run_no == run_table.c.no)
         .where(trajectory.c.purpose == Purpose.TRAIN.value, trajectory.c.abandoned == false())
         .where(trajectory.c.ended_at.is_not(None))
-        .group_by(run_table.c.id)
+        .group_by(run_table.c.no)
     )
     paced = (
         select(run_table.c.id, func.sum(metric.c.data["update_seconds"].as_float()).label("seconds"))
         .join(metric, metric.c.run_no == run_table.c.no)
         .where(metric.c.kind == PACE, metric.c.abandoned == false())
-        .group_by(run_table.c.id)
+        .group_by(run_table.c.no)
     )
     seconds = {row.id: row.seconds for row in among(conn, paced, run_table.c.id, names)}
     return {
