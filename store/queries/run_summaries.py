@@ -181,7 +181,7 @@ def tokens_by_run(conn: Connection, runs: Iterable[str]) -> dict[str, int]:
         select(run_table.c.id, func.sum(batch_item.c.tokens_trained).label("tokens"))
         .join(batch_item, batch_item.c.run_no == run_table.c.no)
         .where(batch_item.c.abandoned == false())
-        .group_by(run_table.c.id)
+        .group_by(run_table.c.no)
     )
     return {row.id: int(row.tokens) for row in among(conn, which, run_table.c.id, runs)}
 
@@ -239,7 +239,7 @@ def _played(conn: Connection, runs: Sequence[str]) -> dict[str, tuple[list[str],
         select(run_table.c.id, *columns)
         .join(trajectory, trajectory.c.run_no == run_table.c.no)
         .where(trajectory.c.ended_at.is_not(None))
-        .group_by(run_table.c.id, trajectory.c.env_id)
+        .group_by(run_table.c.no, trajectory.c.env_id)
         .order_by(trajectory.c.env_id)
     )
     rows: dict[str, list[Any]] = defaultdict(list)
