@@ -22,6 +22,7 @@ lowered: Counter[str] = Counter()
 lowered_at: dict[str, float] = {}
 """When it did so for the last time, by the monotonic clock."""
 RECENT_S = 10.0
+"""Seconds for which a lowered limit may explain an error of another thread."""
 
 
 def limits() -> Limits:

@@ -15,8 +15,8 @@ from .calls import Action, Invalid
 from .elements import Node
 
 MIN_PIXELS = 1024
-HORIZONTAL, VERTICAL = ("x", "to_x"), ("y", "to_y")
-"""Names of the coordinates of actions."""
+POINTS = (("x", "y"), ("to_x", "to_y"))
+"""Names of the coordinates of the points of an action."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,15 +57,15 @@ class Scale:
         if self.picture == self.screen:
             return action
         across, down = self._factors
-        shown_width, shown_height = self.picture
-        for names in zip(HORIZONTAL, VERTICAL, strict=True):
-            if names[0] in action.arguments:
-                x, y = (action.arguments[name] for name in names)
-                if not (0 <= x < shown_width and 0 <= y < shown_height):
-                    raise Invalid(f"({x:g}, {y:g}) is outside the picture of {shown_width} x {shown_height}")
-        scaled = {name: action.arguments[name] / across for name in HORIZONTAL if name in action.arguments}
-        scaled |= {name: action.arguments[name] / down for name in VERTICAL if name in action.arguments}
-        return Action(action.verb, {**action.arguments, **scaled}) if scaled else action
+        width, height = self.picture
+        arguments = dict(action.arguments)
+        for horizontal, vertical in POINTS:
+            if horizontal in arguments:
+                x, y = arguments[horizontal], arguments[vertical]
+                if not (0 <= x < width and 0 <= y < height):
+                    raise Invalid(f"({x:g}, {y:g}) is outside the picture of {width} x {height}")
+                arguments |= {horizontal: x / across, vertical: y / down}
+        return Action(action.verb, arguments)
 
     def in_picture(self, place: Iterable[float]) -> list[float]:
         """Return a point ``[x, y]`` or box ``[x, y, width, height]`` of the screen in a picture."""

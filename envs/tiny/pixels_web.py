@@ -1,7 +1,8 @@
 """``turnwise/TinyPixelsWeb-v0``: click on the box of a color, seen in a screenshot of a real browser.
 
 The page has four boxes of different colors in a window of 112 x 112 pixels. An observation is the screenshot and the
-color in words, ``task blue``; ``click 84 28`` clicks a point of the screenshot.
+color in words, always ``task blue``; ``click 84 28`` clicks a point of the screenshot. A policy learns to find the blue
+box, and not what the word means. Valid actions favor that box: a random player clicks on it in four of seven episodes.
 
 Reward: 1 for the box of the color; -0.3 for another box; -0.05 for a click that hits no box.
 """

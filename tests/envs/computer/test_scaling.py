@@ -30,7 +30,7 @@ def test_coordinates_are_those_of_the_picture() -> None:
     drag = Action("drag", {"x": 1.0, "y": 2.0, "to_x": 3.0, "to_y": 4.0})
     assert scale.on_screen(drag).arguments == {"x": 2.0, "y": 4.0, "to_x": 6.0, "to_y": 8.0}
     numbered = Action("click", {"id": 3})
-    assert scale.on_screen(numbered) is numbered
+    assert scale.on_screen(numbered) == numbered
     assert scale.in_picture([200.0, 101.0]) == [100.0, 50.5]
     assert scale.in_picture([20, 40, 60, 80]) == [10.0, 20.0, 30.0, 40.0]
     node = {"id": 1, "role": "button", "name": "", "rect": [20, 40, 60, 80]}
