@@ -10,6 +10,10 @@ token's probability and ``sg`` without gradient: its value is ``s_i``, and each 
 Where all tokens of a sequence have the same advantage and importance weight, both forms have the same gradient.
 
 The importance weight proximal/behavior stays one per token, as in decoupled PPO.
+
+In the paper, ``y_i`` is the whole response that has the reward. An episode whose context began again has several
+sequences here, each with a ratio over its own tokens, as the samples of one step in DART have: the ratio of
+the whole episode would need all of them in one micro-batch. Together they weigh as one episode.
 """
 
 from __future__ import annotations

@@ -9,6 +9,9 @@ Source: Huang et al. 2026, arXiv:2602.17616, and its repository ``mit-han-lab/vc
 * The effective sample size of an optimizer step with ``B`` sequences, as a share of B, is ``ess = (sum w)^2 /
   (B sum w^2)`` with the weights before truncation. The learning rate of the step is multiplied by
   ``sqrt(min(1, ess / base_ess))`` and restored afterwards. On-policy, ``ess`` is 1.
+* In the paper, a sequence is an episode. An episode whose context began again has several here, each with the weight of
+  its own tokens: that of the whole episode would need all of them in one micro-batch. In both sums and in ``B``, such a
+  sequence counts as its share of the trained tokens of its episode, so that the episode counts as one.
 
 The paper's second part, a baseline that minimizes the variance of the gradient (OPOB), is not implemented.
 """
@@ -41,6 +44,13 @@ def sequence_weights(batch: TokenBatch) -> Tensor:
     return sums.clamp(-MAX_LOG_WEIGHT, MAX_LOG_WEIGHT).exp()
 
 
+def _shares(batch: TokenBatch) -> Tensor:
+    """Return the share of each sequence in the trained tokens of its episode, times the sequences per episode, so that
+    the mean over the sequences of the step is one over its episodes. float64 (sequences,)."""
+    per_episode = int((batch.lengths > 0).sum()) / max(batch.totals.episodes, 1)
+    return batch.lengths.double() / batch.episode_lengths * per_episode
+
+
 class VCPO(AggregatedLoss):
     """Truncated importance weights per sequence, and a learning rate scaled by the effective sample size."""
 
@@ -61,13 +71,14 @@ class VCPO(AggregatedLoss):
         weights = sequence_weights(batch)
         truncated = weights.clamp(max=self.is_cap).to(batch.logprobs.dtype)[batch.sequence]
         values = -truncated * batch.advantages * batch.logprobs
-        here = weights[batch.sequence.unique()]  # type: ignore[no-untyped-call]
+        present = batch.sequence.unique()  # type: ignore[no-untyped-call]
+        here, share = weights[present], _shares(batch)[present]
         metrics = {
             "entropy": Metric(batch.entropy),
-            "sequence_weight": Metric(here),
-            "sequence_weight_square": Metric(here.square()),
+            "sequence_weight": Metric(share * here),
+            "sequence_weight_square": Metric(share * here.square()),
             "sequence_weight_max": Metric(here, "max"),
-            "is_cap_fraction": Metric(here > self.is_cap),
+            "is_cap_fraction": Metric(share * (here > self.is_cap)),
         }
         return LossOutput(aggregate(batch, values, self.aggregation, self.max_tokens), metrics)
 

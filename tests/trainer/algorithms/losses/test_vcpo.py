@@ -6,13 +6,14 @@ from turnwise.trainer.algorithms.losses.vcpo import VCPO
 from turnwise.trainer.learner.optimizer import MetricReducer
 
 
-def scale(loss: VCPO, weights: list[float]) -> float:
+def scale(loss: VCPO, weights: list[float], episodes: list[int] | None = None) -> float:
     """Return the learning rate's factor for sequences of two tokens whose weights are given."""
     current = [value for weight in weights for value in (0.08, 0.01 * weight)]
     behavior = [value for _ in weights for value in (0.08, 0.01)]
     sequence = [index for index in range(len(weights)) for _ in range(2)]
     reducer = MetricReducer()
-    reducer.add(loss(token_batch(current, current, behavior, [1.0] * len(current), sequence=sequence)).metrics)
+    batch = token_batch(current, current, behavior, [1.0] * len(current), sequence=sequence, episodes=episodes)
+    reducer.add(loss(batch).metrics)
     return loss.lr_scale(reducer.reduced())
 
 
@@ -25,6 +26,13 @@ def test_golden_vector_of_the_effective_sample_size() -> None:
 def test_equal_weights_keep_the_learning_rate() -> None:
     assert scale(VCPO(), [1.0, 1.0, 1.0, 1.0]) == pytest.approx(1.0)
     assert scale(VCPO(base_ess=0.2), [8.0, 0.1, 0.1, 0.1]) == 1.0
+
+
+def test_an_episode_of_several_sequences_counts_as_one() -> None:
+    golden = scale(VCPO(), [8.0, 0.1, 0.1, 0.1])
+    assert scale(VCPO(), [8.0, 8.0, 8.0, 0.1, 0.1, 0.1], [0, 0, 0, 1, 2, 3]) == pytest.approx(golden)
+    assert scale(VCPO(), [0.1, 8.0, 0.1, 0.1, 0.1, 0.1], [1, 0, 1, 1, 2, 3]) == pytest.approx(golden)
+    assert scale(VCPO(), [8.0, 0.1, 0.1, 0.1, 0.1, 0.1], [0, 1, 2, 3, 4, 5]) < golden
 
 
 def test_the_weights_before_truncation_count() -> None:
