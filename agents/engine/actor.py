@@ -231,7 +231,7 @@ class Engine(ProfiledActor):
             async with self._processing:
                 if number not in queue.names:  # aborted
                     return
-                features = await asyncio.to_thread(self._features.of, request.images, request.contents)
+                features = await asyncio.to_thread(self._features.of, request.tokens, request.images, request.contents)
         except UnsentImage:
             done(failed_completion(UNSENT))
         except RefusedImage as error:

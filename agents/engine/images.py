@@ -5,8 +5,8 @@ for longest are dropped beyond ``FEATURES_KEPT_BYTES``. A prompt with an image t
 ``UNSENT``, and the client sends the image again. Nothing depends on the order in which requests arrive: Ray starts a
 small call of an actor before an earlier large one.
 
-The renderer decided how many tokens an image has; if vLLM's processor computes another number of features, the prompt
-is refused.
+The renderer decided how many tokens an image has, and where they are; if vLLM's processor computes another number of
+features, or the tokens at that place are others, the prompt is refused.
 """
 
 import hashlib
@@ -64,21 +64,24 @@ class ImageFeatures:
         self._parser: Any = self._processor.info.get_data_parser()
         text = self._processor.dummy_inputs.get_dummy_text({"image": 1})
         self._prompt: list[int] = tokenizer.encode(text, add_special_tokens=False)
+        self._token: int = config.model_config.hf_config.image_token_id
         self._kept = OrderedDict[str, _Features]()
 
-    def of(self, spans: Sequence[ImageSpan], contents: Mapping[str, bytes]) -> list[Any]:
+    def of(self, tokens: Sequence[int], spans: Sequence[ImageSpan], contents: Mapping[str, bytes]) -> list[Any]:
         """Return vLLM's ``MultiModalFeatureSpec`` of each image in a prompt.
 
         Args:
+            tokens: the token ids of the prompt.
             contents: images as PNG, by hash.
 
         Raises:
-            RefusedImage: an image cannot be decoded, or has another hash or number of tokens than its span.
+            RefusedImage: an image cannot be decoded, has another hash or number of tokens than its span, or its span
+                has other tokens than those of an image, or those of an image before it.
             UnsentImage: an image is neither in ``contents`` nor kept.
         """
         from vllm.multimodal.inputs import MultiModalFeatureSpec, PlaceholderRange
 
-        found = []
+        found, end = list[Any](), 0
         for span in spans:
             data, length, _ = self._features(span.blob, contents)
             if length != span.length:
@@ -86,6 +89,9 @@ class ImageFeatures:
                     f"image {span.blob[:12]} has {span.length} tokens in the prompt, and the engine's processor makes "
                     f"{length}: the worker and the engine have other files of the image processor"
                 )
+            if span.offset < end or list(tokens[span.offset : span.offset + length]) != [self._token] * length:
+                raise RefusedImage(f"image {span.blob[:12]} has tokens in the prompt that are not those of an image")
+            end = span.offset + length
             place = PlaceholderRange(offset=span.offset, length=length)
             found.append(MultiModalFeatureSpec(data, "image", span.blob, place, span.blob))
         return found

@@ -19,6 +19,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ...errors import TurnwiseError
 from ...records import SampleImage
 from ..algorithms.groups import TrainSample
 from ..algorithms.losses.base import Totals
@@ -183,11 +184,20 @@ def pack_minibatch(
 
 
 def flat_images(images: Sequence[Sequence[SampleImage]], lengths: Sequence[int]) -> list[SampleImage]:
-    """Return the images of packed sequences of these lengths; their offsets become flat positions."""
-    starts = accumulate(lengths, initial=0)
-    return [
-        replace(one, offset=start + one.offset) for shown, start in zip(images, starts, strict=False) for one in shown
-    ]
+    """Return the images of packed sequences of these lengths; their offsets become flat positions.
+
+    Raises:
+        TurnwiseError: an image has tokens outside of its sequence, or those of the image before it.
+    """
+    found = list[SampleImage]()
+    for shown, start, length in zip(images, accumulate(lengths, initial=0), lengths, strict=False):
+        end = 0
+        for one in shown:
+            if one.offset < end or one.offset + one.length > length:
+                raise TurnwiseError(f"image {one.blob[:12]} has tokens outside of its place in its sample")
+            end = one.offset + one.length
+            found.append(replace(one, offset=start + one.offset))
+    return found
 
 
 def pack(

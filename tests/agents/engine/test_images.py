@@ -183,6 +183,9 @@ def test_a_prompt_with_a_bad_image_fails_with_its_reason(engine: Any, run: Any, 
     assert "has 8 tokens in the prompt, and the engine's processor makes 9" in run(
         ask([replace(span, length=8)], {span.blob: picture})
     )
+    not_its_own = "has tokens in the prompt that are not those of an image"
+    for wrong in ([replace(span, offset=span.offset + 1)], [replace(span, offset=len(prompt) - 3)], [span, span]):
+        assert not_its_own in run(ask(wrong, {span.blob: picture}))
     assert "an image cannot be decoded" in run(ask([replace(span, blob=other)], {other: broken}))
     assert "another content than its hash" in run(ask([replace(span, blob="0" * 64)], {"0" * 64: picture}))
     assert "has 33 images, and the engine takes 32" in run(ask([span] * 33, {span.blob: picture}))

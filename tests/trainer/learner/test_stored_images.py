@@ -83,11 +83,17 @@ def test_a_context_that_began_again_holds_sampled_tokens_of_images_too(folder: P
 
 def test_images_that_are_not_those_of_the_tokens_are_refused(folder: Path, database: Database) -> None:
     images, seen = StoredImages(database, folder), played(folder)[0]
+    larger, tokens = NewBlob.of(PICTURES[0], PNG).hash, list(seen.tokens)
+    pad = images(seen)[1].offset
     runs = r"its tokens have images of \[12, 4\] tokens, and its images have"
     for bad, reason in [
         (replace(seen, images=seen.images[:1]), rf"{runs} \[12\]"),
         (replace(seen, images=seen.images[::-1]), rf"{runs} \[4, 12\]"),
         (replace(seen, images=[*seen.images, *seen.images]), rf"{runs} \[12, 4, 12, 4\]"),
+        (replace(seen, images=[larger, larger]), rf"{runs} \[12, 12\]"),
+        (replace(seen, tokens=[*tokens[:pad], *tokens[pad + 1 :]]), r"have images of \[12, 3\] tokens"),
+        (replace(seen, tokens=[*tokens[:pad], *tokens[pad:][:1], *tokens[pad:]]), r"have images of \[12, 5\] tokens"),
+        (replace(seen, tokens=[*tokens[: pad + 1], 0, *tokens[pad + 2 :]]), r"have images of \[12\] tokens"),
         (replace(seen, images=[seen.images[0], "0" * 64]), "does not hold it"),
         (replace(seen, images=[NewBlob.of(BROKEN, PNG).hash]), "an image cannot be decoded"),
         (replace(seen, mask=[1] * len(seen.mask)), "the policy sampled tokens of it"),

@@ -139,6 +139,28 @@ def test_a_picture_that_the_processor_refuses_ends_the_episode_by_its_size(rende
             asyncio.run(player(renderer).act("lamp", [picture]))
 
 
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (f"replace('{IMAGE}{IMAGE}', '{IMAGE}')", "the chat template changed the 4 tokens of an image"),
+        (f"replace('{IMAGE}', '{IMAGE}{IMAGE}')", "the context has 8 tokens of images, and its images have 4"),
+    ],
+    ids=["fewer", "more"],
+)
+def test_a_template_that_changes_the_number_of_tokens_fails_the_episode(
+    folder: Path, tmp_path: Path, change: str, reason: str
+) -> None:
+    """Nothing is sent to the engine."""
+    for file in folder.iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    template = tmp_path / "chat_template.jinja"
+    changed = template.read_text().replace("m['content']", f"(m['content'] | {change})")
+    assert changed != template.read_text()
+    template.write_text(changed)
+    with pytest.raises(PolicyFailed, match=f"the model cannot read the observation: {reason}"):
+        asyncio.run(player(load_renderer(tmp_path)).act("lamp", [png(56, 56)]))
+
+
 def test_a_huge_picture_has_a_bounded_number_of_tokens(renderer: Renderer) -> None:
     conversation = Conversation(renderer)
     for content in (claimed(20_000, 20_000), READABLE["palette"]):

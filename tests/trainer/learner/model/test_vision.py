@@ -124,6 +124,30 @@ def test_an_image_of_another_length_is_not_computed(scorer: TokenScorer, samples
         scorer(pack([short]))
 
 
+@pytest.mark.parametrize(("offset", "length"), [(0, 200), (-2, 9)], ids=["beyond the end", "before the begin"])
+def test_an_image_outside_of_its_sample_is_not_packed(samples: list[TrainSample], offset: int, length: int) -> None:
+    one = samples[0]
+    moved = [replace(one.sample.images[0], offset=offset, length=length)]
+    twice = [*one.sample.images, *one.sample.images]
+    for images in (moved, twice):
+        with pytest.raises(TurnwiseError, match="has tokens outside of its place in its sample"):
+            pack([samples[1], replace(one, sample=replace(one.sample, images=images)), samples[2]])
+
+
+def test_a_batch_with_an_image_of_another_length_changes_no_weight(folder: Path, samples: list[TrainSample]) -> None:
+    """The last sample is wrong, of two optimizer steps: the first one is not taken either."""
+    one, wrong = learner(folder, num_minibatches=2), samples[3]
+    shown = [*wrong.sample.images[:-1], replace(wrong.sample.images[-1], length=8)]
+    before = one.weights_hash()
+    for fail in (
+        lambda batch: one.update(batch, 0.0, 0, Random(0)),
+        lambda batch: one.fit([SftExample([1] * 60, [None] * 60, batch[-1].sample.images)], 1e-3, 0.1),
+    ):
+        with pytest.raises(TurnwiseError, match=r"has 8 tokens in its sample, and the image processor in"):
+            fail([*samples[:3], replace(wrong, sample=replace(wrong.sample, images=shown))])
+        assert one.weights_hash() == before
+
+
 def learner(folder: Path, **settings: Any) -> Learner:
     config = LearnerConfig(learning_rate=1e-3, lr_warmup_steps=0, max_tokens_per_micro_batch=64, **settings)
     return Learner(folder, config, DecoupledPPO(reference_kl_coef=0.1), Recompute(), 1.0)
