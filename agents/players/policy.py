@@ -45,6 +45,8 @@ class PolicyPlayer:
         self._sampled_tokens = 0
         self._images: dict[str, bytes] = {}
         """The images in the context as PNG, by hash."""
+        self._image_sizes: dict[str, tuple[int, int]] = {}
+        """``PlayerTurn.image_sizes``."""
 
     async def act(self, observation: str, images: Sequence[bytes]) -> PlayerTurn:
         """Sample one turn within the limits of the horizon.
@@ -58,7 +60,7 @@ class PolicyPlayer:
         messages: list[Message] = []
         most = self._horizon.max_tokens_per_turn
         tokens, cut_by = await self._answer(messages, observation, images, most, self._turn_timeout_s)
-        return PlayerTurn(self._conversation.text(tokens), messages, len(tokens), cut_by)
+        return PlayerTurn(self._conversation.text(tokens), messages, len(tokens), cut_by, self._image_sizes)
 
     async def _answer(
         self,
@@ -120,6 +122,8 @@ class PolicyPlayer:
             message = self._conversation.observe(text, shown)
         except ValueError as error:
             raise PolicyFailed(f"the model cannot read the observation: {error}") from error
+        sizes = {f"{one.width}x{one.height}": self._conversation.image_size(one) for one in shown}
+        self._image_sizes = self._image_sizes | sizes
         self._images = {span.blob: self._images[span.blob] for span in self._conversation.images()}
         return message
 
@@ -187,4 +191,5 @@ class ThinkingPlayer(PolicyPlayer):
         thought, _ = await self._answer(messages, observation, images, limit, self._turn_timeout_s, reserve=1)
         left_s = max(0.0, deadline - monotonic())
         action, cut_by = await self._answer(messages, self._request, (), most - len(thought), left_s)
-        return PlayerTurn(self._conversation.text(action), messages, len(thought) + len(action), cut_by)
+        sampled = len(thought) + len(action)
+        return PlayerTurn(self._conversation.text(action), messages, sampled, cut_by, self._image_sizes)

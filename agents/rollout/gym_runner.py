@@ -86,6 +86,7 @@ class GymRunner:
             async with asyncio.timeout(self._timeouts.turn_s + PLAYER_GRACE_S):
                 played = await episode.player.act(before.text, before.images)
         model_ms = 1000 * (perf_counter() - started)
+        progress.add_image_sizes(played.image_sizes)
         images, messages = images_by_hash(before), list(played.messages)
         kept = {} if screenshot is None else {hashlib.sha256(screenshot).hexdigest(): screenshot}
         try:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
 from ...records import Group, Horizon, Limit, Message, Trajectory
@@ -60,6 +60,9 @@ class PlayerTurn:
     """Tokens that were sampled in this turn."""
     cut_by: Limit | None = None
     """The limit on tokens that ended the action before the player did."""
+    image_sizes: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """The sizes that the image processor gave the images of the episode: width and height by those of the image
+    (``progress.IMAGE_SIZES``). Empty for a player without one."""
 
 
 class Player(Protocol):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 
 TARGETS = "targets"
 """Key in a trajectory's ``extras``: by turn, the places of the screen that its action points at."""
+
+IMAGE_SIZES = "image_sizes"
+"""Key in a trajectory's ``extras``: by ``WIDTHxHEIGHT`` of the images that the policy saw, the width and the height in
+pixels that its image processor gave them."""
 
 
 @dataclass(slots=True)
@@ -49,6 +53,11 @@ class Progress:
         self.extras.update(result.extras)
         if result.targets:
             self.extras[TARGETS] = {**self.extras.get(TARGETS, {}), str(turn): result.targets}
+
+    def add_image_sizes(self, sizes: Mapping[str, tuple[int, int]]) -> None:
+        """Keep the sizes that the image processor gave the images of the episode."""
+        if sizes:
+            self.extras[IMAGE_SIZES] = {**self.extras.get(IMAGE_SIZES, {}), **{one: [*sizes[one]] for one in sizes}}
 
     def set_extra(self, key: str, value: object, absent: object = "") -> None:
         """Set a key of ``extras``, or remove it if ``value`` is ``absent``: a start may hold another episode's."""

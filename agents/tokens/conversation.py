@@ -167,6 +167,10 @@ class Conversation:
         """Return the images in the prompt."""
         return self._spans.copy()
 
+    def image_size(self, image: Image) -> tuple[int, int]:
+        """Return the width and the height that the image processor gives an image, in pixels."""
+        return self._renderer.image_size(image)
+
     def text(self, tokens: Sequence[int]) -> str:
         """Return the action that the token ids of a turn spell."""
         return self._renderer.parse(tokens).text

@@ -116,6 +116,13 @@ class Renderer(Protocol):
             ValueError: the tokens are not those of these images.
         """
 
+    def image_size(self, image: Image) -> tuple[int, int]:
+        """Return the width and the height in pixels that the image processor gives an image before the model reads it.
+
+        Raises:
+            ValueError: the image processor refuses its size.
+        """
+
     def encode_completion(self, text: str, *, escapes: bool = False) -> list[int]:
         """Return the token ids of a turn that the policy did not sample, closed by the end-of-turn token.
 

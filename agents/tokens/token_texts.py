@@ -1,5 +1,6 @@
 """The text of each token, for a reader of stored tokens: it loads ``tokenizer.json`` alone, without transformers."""
 
+import re
 from collections.abc import Iterable
 from contextlib import suppress
 from functools import cache, lru_cache
@@ -15,6 +16,7 @@ from ..model_folder import base_model
 
 PARTIAL = "\N{REPLACEMENT CHARACTER}"
 """Decoded from a token with a part of a character only."""
+_REPEATED = re.compile(r"(<\|\w+\|>)(?:\s*\1)+")
 SPACE = "▁"
 """The sign of SentencePiece for a space before a word, which decoding one token alone drops."""
 
@@ -75,7 +77,11 @@ def tokenizer_of_run(database: Database, run: str) -> TokenTexts | None:
 
 
 def system_text(texts: TokenTexts | None, trajectory: Trajectory) -> str:
-    """Return the text before the first observation in the first context of the policy; empty without ``texts``."""
+    """Return the text before the first observation in the first context of the policy; empty without ``texts``.
+
+    A control token that is repeated, as those of an image are, is shown once with its count.
+    """
     if texts is None or not trajectory.messages or not trajectory.steps:
         return ""
-    return texts.decode(trajectory.messages[0].tokens).partition(trajectory.steps[0].observation)[0]
+    before = texts.decode(trajectory.messages[0].tokens).partition(trajectory.steps[0].observation)[0]
+    return _REPEATED.sub(lambda run: f"{run[1]} × {run[0].count(run[1])}", before)

@@ -1,7 +1,6 @@
 """The pages of the viewer, each as HTML and as JSON, and the images of episodes."""
 
 import json
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,10 +17,10 @@ from starlette.types import ASGIApp
 
 from ...errors import TurnwiseError
 from ...store.database import Database
-from ...store.exchange.images import image_type
 from ..terminal.output import jsonable
 from .downloads import download
 from .given import Given
+from .images import image
 from .live import events
 from .opening import Tabs
 from .pages.listing import PAGES, Page
@@ -31,12 +30,7 @@ from .replays import Replays
 from .security import Door, Guard
 from .trouble import cause_of, status_of
 
-HASH = re.compile(r"[0-9a-f]{64}")
 STATIC = Path(__file__).parent / "static"
-IMAGE_HEADERS = {
-    "Cache-Control": "private, max-age=31536000, immutable",
-    "Content-Security-Policy": "default-src 'none'; sandbox; frame-ancestors 'none'",
-}
 
 
 def application(
@@ -84,20 +78,6 @@ def application(
             shown = cause_of(database, error)
             return respond(request, "error.html", status_of(shown), {"error": str(shown)}, Given({}, {}))
 
-    def image(request: Request) -> Response:
-        name = request.path_params["hash"]
-        if not HASH.fullmatch(name):
-            raise HTTPException(404)
-        try:
-            with database.read() as conn:
-                content = database.blobs.get(conn, name)
-        except TurnwiseError as error:
-            raise HTTPException(status_of(error)) from error
-        kind = image_type(content)
-        if kind is None:
-            raise HTTPException(404)
-        return Response(content, media_type=kind, headers=IMAGE_HEADERS)
-
     def missing(request: Request, error: Exception) -> Response:
         status = error.status_code if isinstance(error, HTTPException) else 500
         text = "there is no such page" if status == 404 else "the viewer failed: its terminal has the traceback"
@@ -107,7 +87,7 @@ def application(
         Route("/", lambda request: RedirectResponse(home)),
         Route("/trajectories/{trajectory:path}/replay/events", replays.events),
         Route("/opened", lambda _: tabs.events()),
-        Route("/images/{hash}", image),
+        Route("/images/{hash}", lambda request: image(database, request)),
         Route("/trajectories/{trajectory:path}/download/{format}", downloaded),
         Route("/runs/{run:path}/events", lambda request: events(database, request)),
         Route("/api/openapi.json", lambda _: JSONResponse(openapi())),

@@ -55,6 +55,16 @@ class QwenVlRenderer(TextRenderer):
             raise ValueError(f"its tokens have images of {found} tokens, and its images have {needed}")
         return [ImageSpan(image.blob, first, length) for image, (first, length) in zip(images, runs, strict=True)]
 
+    def image_size(self, image: Image) -> tuple[int, int]:
+        """Return the size that the image processor gives an image, as ``renderer.Renderer`` defines it."""
+        from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import smart_resize
+
+        processor = self._processor
+        least, most = processor.size["shortest_edge"], processor.size["longest_edge"]
+        side = int(processor.patch_size) * int(processor.merge_size)
+        height, width = smart_resize(image.height, image.width, side, min_pixels=least, max_pixels=most)
+        return width, height
+
     def _image_text(self, image: Image) -> str:
         return f"{START}{PLACEHOLDER * self._length(image)}{END}"
 

@@ -108,6 +108,10 @@ class TextRenderer:
         """Raise: the model reads text only."""
         raise ValueError("this policy reads text only, and the message contains images")
 
+    def image_size(self, image: Image) -> tuple[int, int]:
+        """Raise: the model reads text only."""
+        raise ValueError("this policy reads text only, and has no image processor")
+
     def parse(self, tokens: Sequence[int]) -> Parsed:
         """Return the text of a turn; a template of text has no calls.
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ....agents.reexecution.reexecute import SANDBOX
-from ....agents.rollout.progress import TARGETS
+from ....agents.rollout.progress import IMAGE_SIZES, TARGETS
 from ....agents.tokens.token_texts import TokenTexts, system_text
 from ....records import Step
 from ....store import queries
@@ -19,7 +19,18 @@ from ..given import Given
 from .episode.branches import Tree, load_tree
 from .episode.head import EpisodeHead, head_values
 from .episode.part import WHOLE_TURNS, Part, left_out_note, load_part, turn_total
-from .episode.pictures import Picture, Thumbnail, pictures, seen_at_end, seen_in, sizes_of, targets_of, thumbnails
+from .episode.pictures import (
+    Picture,
+    Thumbnail,
+    pictures,
+    processed_sizes,
+    seen_at_end,
+    seen_in,
+    sizes_of,
+    targets_of,
+    thumbnails,
+    window_of,
+)
 from .episode.quotation import FIELDS
 from .episode.timeline import Timeline, timeline, versions_by_turn
 from .episode.token_strip import SHADES, STRIP_TURNS, TOKENS_SHOWN, TokenStrip, token_strip
@@ -130,7 +141,7 @@ def load_trajectory_page(database: Database, given: Given) -> TrajectoryPage:
         branches=branches,
         tree=load_tree(database, fate),
         sandbox=sandbox if isinstance(sandbox := found.extras.get(SANDBOX), dict) else None,
-        extras={key: value for key, value in found.extras.items() if key not in (SANDBOX, TARGETS)},
+        extras={key: value for key, value in found.extras.items() if key not in (SANDBOX, TARGETS, IMAGE_SIZES)},
         siblings=fate.members,
         system=Cut.of(system_text(texts, found).strip(), limit) if not start else Cut("", 0),
         turns=turns,
@@ -141,7 +152,7 @@ def load_trajectory_page(database: Database, given: Given) -> TrajectoryPage:
         previous_start=max(start - count, 0) if start and not full else None,
         next_start=end if end < total and not full and (view == "text" or not part.is_whole) else None,
         final=None if last is None else Cut.of(last, limit),
-        final_pictures=pictures(final, sizes_of(database, final), ()),
+        final_pictures=pictures(final, sizes_of(database, final), (), is_kept=not found.final_images),
         thumbnails=thumbnails(around.found, total),
         timeline=timeline(timed, {turn: of for turn, of in versions.items() if first <= turn < first + len(timed)}),
         made_by=made_by,
@@ -171,13 +182,15 @@ def _turns(
     seen = {step.index: seen_in(step) for step in found.steps} | {part.total: seen_at_end(found)}
     after = {step.index: seen[step.index + 1][:1] for step in steps}
     sizes = sizes_of(database, (name for step in steps for name in (*seen[step.index], *after[step.index])))
-    by_turn = {one.turn: one for one in tokens.turns}
+    by_turn, processed = {one.turn: one for one in tokens.turns}, processed_sizes(found.extras)
+    loaded, messages = {one.index: one for one in found.steps}, {one.index: one for one in found.messages}
     return [
         turn_view(
             step,
             turn_facts(step, by_turn.get(step.index), texts),
-            pictures(seen[step.index], sizes, targets_of(found.extras, step.index)),
+            pictures(seen[step.index], sizes, targets_of(found.extras, step.index), processed, is_kept=not step.images),
             next(iter(pictures(after[step.index], sizes, ())), None),
+            window_of(step, loaded, messages),
             rewards,
             limit,
         )

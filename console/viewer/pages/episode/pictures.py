@@ -1,16 +1,22 @@
 """The pictures of an episode, each with its size and the places that the action on it points at."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from struct import unpack
 from typing import Any
 
-from .....agents.rollout.progress import TARGETS
-from .....records import Step, Trajectory
+from .....agents.rollout.progress import IMAGE_SIZES, TARGETS
+from .....records import Message, Step, Trajectory
 from .....store.database import Database
 from .....store.errors import StoreError
 
 PNG = b"\x89PNG\r\n\x1a\n"
+Size = tuple[int, int]
+"""Width and height in pixels."""
+SIDE_MAX = 16_384
+"""Pixels of a side of a picture that a page draws, at most."""
+_SIZE = re.compile(r"([1-9][0-9]{0,5})x([1-9][0-9]{0,5})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +39,10 @@ class Picture:
     height: int | None
     targets: Sequence[Target] = ()
     """The places that the action points at, as the environment reported them; none if it reported none."""
+    seen: Size | None = None
+    """The size that the image processor gave it before the policy saw it; None if no policy with a processor did."""
+    is_kept: bool = False
+    """Whether the run kept it for people, and the observation has no image."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +51,18 @@ class Thumbnail:
 
     turn: int
     hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The pictures in the context of a turn, which are the newest ones of the episode."""
+
+    shown: Sequence[Thumbnail]
+    """In the order of their turns; the last are those of the turn itself."""
+    dropped: int
+    """Pictures of earlier turns that are not in the context."""
+    dropped_turns: Sequence[int]
+    """The first and the last turn of these; empty for none."""
 
 
 def seen_in(step: Step) -> Sequence[str]:
@@ -59,7 +81,29 @@ def thumbnails(found: Trajectory, total: int) -> list[Thumbnail]:
     return [Thumbnail(turn, pictures[0]) for turn, pictures in turns if pictures]
 
 
-def sizes_of(database: Database, names: Iterable[str]) -> dict[str, tuple[int, int]]:
+def window_of(step: Step, steps: Mapping[int, Step], messages: Mapping[int, Message]) -> Window | None:
+    """Return the pictures that the policy had in its context in a turn; None for a policy without tokens, or if the
+    beginning of the context is not loaded.
+
+    Args:
+        steps: the loaded turns, by index.
+        messages: the loaded messages, by index.
+    """
+    count, index = 0, step.message
+    if index is None:
+        return None
+    while index is not None:
+        if index not in messages:
+            return None
+        count += len(messages[index].images)
+        index = messages[index].parent
+    pictures = [Thumbnail(turn, name) for turn in sorted(steps) if turn <= step.index for name in steps[turn].images]
+    kept = max(len(pictures) - count, 0)
+    turns = [one.turn for one in pictures[:kept]]
+    return Window(pictures[kept:], kept, [turns[0], turns[-1]] if turns else [])
+
+
+def sizes_of(database: Database, names: Iterable[str]) -> dict[str, Size]:
     """Return the width and the height of each stored PNG, by hash."""
     try:
         with database.read() as conn:
@@ -69,7 +113,7 @@ def sizes_of(database: Database, names: Iterable[str]) -> dict[str, tuple[int, i
     return {name: size for name, content in contents.items() if (size := png_size(content)) is not None}
 
 
-def png_size(content: bytes) -> tuple[int, int] | None:
+def png_size(content: bytes) -> Size | None:
     """Return the width and the height of a PNG by its header; None if it is not one."""
     if not content.startswith(PNG) or content[12:16] != b"IHDR" or len(content) < 24:
         return None
@@ -85,10 +129,41 @@ def targets_of(extras: Mapping[str, Any], turn: int) -> list[Target]:
     return [Target(*one) for one in numbers if len(one) in (2, 4)]
 
 
-def pictures(names: Sequence[str], sizes: Mapping[str, tuple[int, int]], targets: Sequence[Target]) -> list[Picture]:
-    """Return pictures with their sizes; only the first one is the screen, which has the targets."""
+def processed_sizes(extras: Mapping[str, Any]) -> dict[Size, Size]:
+    """Return the sizes that the image processor gave the pictures of an episode, by their sizes; other values than a
+    run stores are left out."""
+    found = dict[Size, Size]()
+    stored = extras.get(IMAGE_SIZES)
+    for name, value in stored.items() if isinstance(stored, dict) else ():
+        size = _SIZE.fullmatch(name)
+        if size is not None and isinstance(value, list) and len(value) == 2 and all(map(_is_side, value)):
+            found[int(size[1]), int(size[2])] = (value[0], value[1])
+    return found
+
+
+def _is_side(value: Any) -> bool:
+    return type(value) is int and 0 < value <= SIDE_MAX
+
+
+def pictures(
+    names: Sequence[str],
+    sizes: Mapping[str, Size],
+    targets: Sequence[Target],
+    processed: Mapping[Size, Size] | None = None,
+    *,
+    is_kept: bool = False,
+) -> list[Picture]:
+    """Return pictures with their sizes; only the first one is the screen, which has the targets.
+
+    Args:
+        sizes: by hash.
+        processed: the size that the policy saw, by that of the picture.
+        is_kept: whether the run kept them for people.
+    """
     found = []
     for place, name in enumerate(names):
         width, height = sizes.get(name, (None, None))
-        found.append(Picture(name, width, height, targets if not place and name in sizes else ()))
+        seen = None if is_kept or name not in sizes else (processed or {}).get(sizes[name])
+        shown = targets if not place and name in sizes else ()
+        found.append(Picture(name, width, height, shown, seen, is_kept))
     return found

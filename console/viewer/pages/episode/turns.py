@@ -8,7 +8,7 @@ from .....records import Step
 from .....store.operations import Rewards
 from ....episodes import TurnFacts
 from ..text import Cut
-from .pictures import Picture
+from .pictures import Picture, Window
 from .quotation import FIELDS, split_at
 
 
@@ -21,6 +21,8 @@ class TurnView:
     pictures: Sequence[Picture]
     after: Picture | None
     """The screen after the action; None if it is not kept."""
+    window: Window | None
+    """The pictures in the context; None if the policy has no tokens, or the beginning of the context is not loaded."""
     action: Cut
     sampled: Cut | None
     """The policy's text of this turn; None if that is the action alone, or no tokenizer is known."""
@@ -45,6 +47,7 @@ def turn_view(
     facts: TurnFacts,
     pictures: Sequence[Picture],
     after: Picture | None,
+    window: Window | None,
     rewards: Rewards | None,
     limit: int | None,
 ) -> TurnView:
@@ -59,6 +62,7 @@ def turn_view(
         observation=Cut.of(step.observation, limit),
         pictures=pictures,
         after=after,
+        window=window,
         action=Cut.of(step.action, limit),
         sampled=Cut.of(facts.sampled_text, limit) if facts.sampled_text else None,
         reward=step.reward,

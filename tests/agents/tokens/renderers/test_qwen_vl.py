@@ -1,20 +1,26 @@
 """Chats with images: each image is a run of control tokens, and nothing else in a prompt is taken for one."""
 
 import asyncio
+import io
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+import PIL.Image
 import pytest
+from turnwise.agents.engine.request import Completion
 from turnwise.agents.errors import PolicyFailed, UnusableChat
 from turnwise.agents.players.policy import PolicyPlayer
 from turnwise.agents.rollout.player import PolicyContext
+from turnwise.agents.rollout.progress import Progress
 from turnwise.agents.tiny_model import new_model
 from turnwise.agents.tiny_vision_model import IMAGE, MAX_PIXELS, new_vision_model
 from turnwise.agents.tokens.conversation import Conversation
 from turnwise.agents.tokens.renderer import Image, Renderer
 from turnwise.agents.tokens.renderers import load_renderer
-from turnwise.records import Horizon, Source
+from turnwise.agents.tokens.renderers.qwen_vl import QwenVlRenderer
+from turnwise.agents.tokens.token_texts import TokenTexts, system_text
+from turnwise.records import Horizon, Source, Step, Trajectory
 from turnwise.tests.agents.pictures import READABLE, claimed, png
 
 WORDS = ["page", "find", "lamp", "click"]
@@ -116,6 +122,52 @@ def test_files_of_two_models_are_refused(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "preprocessor_config.json").unlink()
     with pytest.raises(UnusableChat, match=r"has no image processor \(`preprocessor_config.json`\)"):
         load_renderer(tmp_path)
+
+
+@pytest.mark.parametrize("size", [(140, 84), (137, 90), (56, 56), (9, 300), (1280, 800), (3840, 2160), (8, 8)])
+def test_the_size_of_an_image_is_that_of_what_the_processor_makes_of_it(
+    renderer: Renderer, size: tuple[int, int]
+) -> None:
+    """The patches have 14 pixels, and a token has four of them."""
+    pixels = png(*size)
+    processor: Any = cast(QwenVlRenderer, renderer)._processor
+    made = processor(images=[PIL.Image.open(io.BytesIO(pixels))], return_tensors="np")
+    _, rows, columns = made["image_grid_thw"][0]
+    assert renderer.image_size(Image.of(pixels)) == (14 * columns, 14 * rows)
+    conversation = Conversation(renderer)
+    conversation.observe("lamp", [Image.of(pixels)])
+    assert conversation.images()[0].length == rows * columns // 4
+
+
+def test_a_reader_sees_the_tokens_of_an_image_before_an_observation_as_one(folder: Path, renderer: Renderer) -> None:
+    message = Conversation(renderer, "find").observe("lamp", [WIDE])
+    step = Step(0, "lamp", "", "", 0.0, {}, False, False, True, "", 1, 0.0, 0.0, message.images)
+    found = system_text(TokenTexts.load([folder]), Trajectory("a", "r", "g", 0, 0, steps=[step], messages=[message]))
+    assert found.count(IMAGE) == 1
+    assert f"{IMAGE} × {WIDE_TOKENS}" in found
+    assert "find" in found.partition(IMAGE)[0] + found.partition(IMAGE)[2]
+
+
+class Engine:
+    """Answers every request with a token that closes the turn."""
+
+    def __init__(self, stop: int) -> None:
+        self._stop = stop
+
+    async def generate(self, *_: Any) -> Completion:
+        return Completion(tokens=[self._stop], logprobs=[-1.0], versions=[0], finish_reason="stop")
+
+
+def test_a_turn_has_the_sizes_of_all_images_of_the_episode(renderer: Renderer) -> None:
+    client: Any = Engine(renderer.stop_tokens[0])
+    one = PolicyPlayer(PolicyContext(client, Conversation(renderer, "", 8), Horizon(2, 4, 99, 4096), "s", 1.0))
+    first = asyncio.run(one.act("lamp", [png(56, 56), png(60, 45)])).image_sizes
+    second = asyncio.run(one.act("lamp", [png(140, 84)])).image_sizes
+    progress = Progress()
+    for sizes in (first, second, {}):
+        progress.add_image_sizes(sizes)
+    assert first == {"56x56": (56, 56), "60x45": (56, 56)}
+    assert progress.extras == {"image_sizes": {"56x56": [56, 56], "60x45": [56, 56], "140x84": [140, 84]}}
 
 
 def test_an_image_of_a_png_has_its_size_and_hash() -> None:

@@ -51,6 +51,7 @@ def test_a_page_has_the_sandbox_and_draws_the_targets(own: Database) -> None:
         steps = [replace(one, images=tuple(images)) for one in steps]
         call(own, "append", trajectory="g-0", rows=rows_of(steps, messages, images))
     extras = {"sandbox": SANDBOX, "targets": {"0": [[10, 20, 30, 8]], "1": [[5, 6]]}, "note": "x"}
+    extras |= {"image_sizes": {"64x48": [56, 28]}}
     end = {"success": True, "error": "", "stop_reason": "", "final_observation_hash": "ee" * 16}
     call(own, "finish_trajectory", trajectory="g-0", status=Status.COMPLETED, reward=1.0, extras=extras, **end)
     client = client_of(own)
@@ -61,7 +62,10 @@ def test_a_page_has_the_sandbox_and_draws_the_targets(own: Database) -> None:
         [{"x": 5, "y": 6, "width": 0.0, "height": 0.0}],
     ]
     page = client.get("/trajectories/g-0").text
-    assert 'width="64" height="48"' in page
+    seen = f'src="/images/{digest(screen)}?size=56x28" width="56" height="28"'
+    assert page.count(seen) == 2
+    assert page.count('viewBox="0 0 64 48" preserveAspectRatio="none"') == 2  # the targets are in pixels of the picture
+    assert page.count(f'seen in 56 × 28 px, resized from 64 × 48 · <code title="{digest(screen)}">') == 2
     assert '<rect x="7" y="17" width="36" height="14" rx="4"/>' in page
     assert '<circle cx="5" cy="6" r="11"/>' in page
     assert "image <code>web</code>, digest <code>sha256:ab</code> · backend docker · cpus 2.0 · memory 512 MiB" in page

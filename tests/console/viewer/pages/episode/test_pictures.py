@@ -5,7 +5,18 @@ from io import BytesIO
 import pytest
 from PIL import Image
 from starlette.testclient import TestClient
-from turnwise.console.viewer.pages.episode.pictures import Picture, Target, pictures, png_size, targets_of
+from turnwise.console.viewer.pages.episode.pictures import (
+    Picture,
+    Target,
+    Thumbnail,
+    Window,
+    pictures,
+    png_size,
+    processed_sizes,
+    targets_of,
+    window_of,
+)
+from turnwise.records import Message, Role, Source, Step
 from turnwise.tests.store.maintenance.populated import SCREEN
 
 
@@ -38,6 +49,50 @@ def test_targets_are_drawn_on_the_screen_of_known_size_alone() -> None:
     place = [Target(1, 2)]
     assert pictures(["a", "b"], {"a": (4, 3), "b": (4, 3)}, place) == [Picture("a", 4, 3, place), Picture("b", 4, 3)]
     assert pictures(["a"], {}, place) == [Picture("a", None, None)]
+
+
+@pytest.mark.parametrize(
+    ("stored", "expected"),
+    [
+        ({"64x48": [56, 28]}, {(64, 48): (56, 28)}),
+        ({"64x48": [0, 28]}, {}),
+        ({"64x48": [True, 28], "9x9": [28], "9x8": "28", "9": [28, 28], "0x9": [28, 28]}, {}),
+        ({"64x48": [28, 10**9]}, {}),
+        ("none", {}),
+    ],
+)
+def test_only_sizes_of_an_image_processor_are_read(stored: object, expected: dict[object, object]) -> None:
+    assert processed_sizes({"image_sizes": stored}) == expected
+
+
+def test_a_picture_has_the_size_that_the_policy_saw_and_a_kept_one_has_none() -> None:
+    sizes, processed = {"a": (64, 48)}, {(64, 48): (56, 28)}
+    assert pictures(["a"], sizes, (), processed) == [Picture("a", 64, 48, (), (56, 28))]
+    assert pictures(["a"], sizes, (), processed, is_kept=True) == [Picture("a", 64, 48, (), None, True)]
+
+
+def message(index: int, parent: int | None, *images: str) -> Message:
+    return Message(index, parent, Role.USER, Source.ENV, [], [], [], [], images)
+
+
+def turn(index: int, answer: int | None, *images: str) -> Step:
+    return Step(index, "", "", "", 0.0, {}, False, False, True, "", answer, 0.0, 0.0, images)
+
+
+def test_the_context_of_a_turn_has_the_newest_pictures_and_the_others_were_dropped() -> None:
+    """The third observation begins the context again with two pictures, the fourth with one; a turn may have two."""
+    shown = [message(0, None, "a"), message(2, 1, "b", "a"), message(4, None, "a", "c"), message(6, None, "d")]
+    answers = [message(1, 0), message(3, 2), message(5, 4), message(7, 6)]
+    messages = {one.index: one for one in (*shown, *answers)}
+    steps = {one.index: one for one in (turn(0, 1, "a"), turn(1, 3, "b", "a"), turn(2, 5, "c"), turn(3, 7, "d"))}
+    assert [window_of(steps[index], steps, messages) for index in range(4)] == [
+        Window([Thumbnail(0, "a")], 0, []),
+        Window([Thumbnail(0, "a"), Thumbnail(1, "b"), Thumbnail(1, "a")], 0, []),
+        Window([Thumbnail(1, "a"), Thumbnail(2, "c")], 2, [0, 1]),
+        Window([Thumbnail(3, "d")], 4, [0, 2]),
+    ]
+    assert window_of(turn(0, None, "a"), steps, messages) is None
+    assert window_of(steps[1], steps, {3: messages[3]}) is None
 
 
 def test_an_episode_has_a_strip_of_its_pictures_and_the_picture_after_each_action(client: TestClient) -> None:
