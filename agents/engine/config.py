@@ -17,11 +17,11 @@ CPU_HEAD_SIZES = (32, 64, 80, 96, 112, 128, 160, 192, 224, 256, 512)
 """Attention head sizes that vLLM supports on a CPU; its process dies with any other."""
 EXPERT_GRAIN = 32
 """vLLM's kernel for experts on a CPU needs hidden sizes that are multiples of this."""
-ONE_WINDOW = frozenset({"qwen2", "qwen3"})
+ONE_WINDOW = frozenset({"qwen2", "qwen2_5_vl_text", "qwen3"})
 """Values of ``model_type`` whose class in vLLM refuses a mixture of sliding and full layers."""
 
-IMAGE_TYPES = frozenset({"qwen3_vl"})
-"""Values of ``model_type`` of models that read images, and that play and are trained."""
+IMAGE_TYPES = {"qwen2_5_vl": "Qwen2.5-VL", "qwen3_vl": "Qwen3-VL"}
+"""The families of models that read images, and that play and are trained: their names by ``model_type``."""
 REFUSED_IMAGE_TYPES = {
     "gemma3": "vLLM and `transformers` were measured to differ by up to 0.0009 nats, where 0.0001 are allowed",
     "llava": "there is no renderer for its images, and vLLM loads no vision tower by the names of `transformers`",
@@ -133,6 +133,31 @@ class ModelNotServable(TurnwiseError):
     """The engines cannot serve the model."""
 
 
+class ImagesNotSupported(TurnwiseError):
+    """The model reads images or sound, and its family neither plays nor is trained."""
+
+
+def refuse_other_images(config: Any, model: str, key: str) -> None:
+    """Refuse a model that reads images or sound and is of none of the families ``IMAGE_TYPES``.
+
+    Args:
+        config: of the model, as `transformers` reads it.
+        model: its folder or hub id, for the error.
+        key: the configuration key or option that names it, for the error.
+
+    Raises:
+        ImagesNotSupported: as above; the message lists the families.
+    """
+    if config.get_text_config() is config or config.model_type in IMAGE_TYPES:
+        return
+    reason = REFUSED_IMAGE_TYPES.get(config.model_type, "turnwise has neither its images in a prompt nor its tower")
+    families = ", ".join(f"{name} (`{kind}`)" for kind, name in IMAGE_TYPES.items())
+    raise ImagesNotSupported(
+        f"`{key}`: {model} (`{config.model_type}`) cannot be used: it reads images or sound too, and {reason}. Set "
+        f"`{key}` to one of the families that read images, {families}, or to a model that reads text alone"
+    )
+
+
 def refuse_unservable(model: Any, engine: EngineConfig, max_model_len: int, key: str = "model.path") -> None:
     """Raise unless engines can serve a model exactly as `transformers` computes it.
 
@@ -145,8 +170,7 @@ def refuse_unservable(model: Any, engine: EngineConfig, max_model_len: int, key:
         ModelNotServable: they cannot; the message has the reason.
     """
     text = model.get_text_config()
-    reason = REFUSED_IMAGE_TYPES.get(model.model_type, "") or _on_any_device(text, max_model_len)
-    if reason := reason or ("" if engine.tensor_parallel_size else _on_a_cpu(text)):
+    if reason := _on_any_device(text, max_model_len) or ("" if engine.tensor_parallel_size else _on_a_cpu(text)):
         raise ModelNotServable(f"`{key}`: vLLM cannot serve this model ({model.model_type}): {reason}")
 
 

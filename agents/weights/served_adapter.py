@@ -16,7 +16,8 @@ from typing import Any
 import torch
 from safetensors import safe_open
 
-from ..model_folder import ADAPTER_WEIGHTS, adapter_settings, base_model
+from ..model_folder import ADAPTER_WEIGHTS, adapter_settings, base_model, reads_images
+from .file_names import empty_model, names_in_files
 
 ADAPTER_ID = 1
 PREFIX = "base_model.model."
@@ -68,7 +69,7 @@ def load_adapter(model: Any, tensors: Iterable[tuple[str, torch.Tensor]], settin
 def merged_weights(
     model: Path, tensors: Iterable[tuple[str, torch.Tensor]], settings: Mapping[str, Any]
 ) -> Iterator[tuple[str, torch.Tensor]]:
-    """Yield each adapted matrix by its name in the files of ``model``, in float32.
+    """Yield each adapted matrix by its name in the class of `transformers`, in float32.
 
     Args:
         model: folder of the model, in safetensors.
@@ -86,12 +87,13 @@ def merged_weights(
     with ExitStack() as stack:
         files = [stack.enter_context(safe_open(one, framework="pt")) for one in sorted(model.glob("*.safetensors"))]
         owners = {name: file for file in files for name in file.keys()}  # noqa: SIM118 - not a mapping
+        stored = names_in_files(empty_model(model), owners) if reads_images(model) else {name: name for name in owners}
         for name, (first, second) in pairs.items():
             if first is None or second is None:
                 raise ValueError(f"the LoRA adapter has one of the two parts of `{name}`: both are needed")
-            if name not in owners:
+            if name not in stored:
                 raise ValueError(f"`{model}` has no tensor `{name}`, which the LoRA adapter adapts")
-            weight = owners[name].get_tensor(name).float()
+            weight = owners[stored[name]].get_tensor(stored[name]).float()
             yield name, weight.addmm_(second.float(), first.float(), alpha=scale)
 
 

@@ -10,8 +10,6 @@ HEAD_NORMS = frozenset({"gemma3", "gemma3_text", "qwen3", "qwen3_moe", "qwen3_vl
 """Model types whose layers normalize the queries and keys of each head."""
 WIDE_NORMS = frozenset({"olmo2"})
 """Model types whose layers normalize all queries, and all keys, together."""
-VISION_TYPES = frozenset({"qwen3_vl"})
-"""Model types with a vision tower whose memory is planned."""
 FOUR_NORMS = frozenset({"gemma2", "gemma3", "gemma3_text"})
 """Model types with a norm before and after each half of a layer."""
 REQUIRED = ("hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size")
@@ -85,7 +83,7 @@ class ModelShape:
             expert_intermediate=_first(config, "moe_intermediate_size", "intermediate_size") if experts else 0,
             expert_biases=_expert_biases(config) if experts else 0,
             has_windows=_has_windows(config),
-            vision=VisionShape.of(whole.vision_config) if whole.model_type in VISION_TYPES else None,
+            vision=VisionShape.of(whole),
         )
 
     @property
@@ -155,7 +153,7 @@ def _has_windows(config: Any) -> bool:
 
 
 def _attention_biases(config: Any, queries: int, keys: int) -> int:
-    if config.model_type == "qwen2":
+    if config.model_type in ("qwen2", "qwen2_5_vl_text"):
         return queries + 2 * keys
     biases: int = queries + 2 * keys + config.hidden_size if getattr(config, "attention_bias", False) else 0
     return biases + (config.num_attention_heads if config.model_type == "gpt_oss" else 0)

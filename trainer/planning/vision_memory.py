@@ -3,6 +3,7 @@
 The sizes of images are not known when a run is planned, so every token of a micro-batch counts as one of an image.
 """
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -11,70 +12,100 @@ FLOAT32 = 4
 
 @dataclass(frozen=True, slots=True)
 class VisionShape:
-    """The sizes of a Qwen3-VL's vision tower."""
+    """The sizes of the parts of a model that read images."""
 
+    parameters: int
     hidden: int
     depth: int
-    intermediate: int
+    layer_values: int
+    """Values that the gradient of one layer needs per patch."""
+    end_values: int
+    """Values per patch that the gradient of the other parts needs: the embedding of patches, what merges them."""
     patch_values: int
     """Numbers of one patch: of its pixels, in their channels and frames."""
-    positions: int
     merged: int
     """Patches of one token."""
-    output: int
-    """Hidden size of the decoder."""
-    deep: int
-    """Early layers of the decoder to which features are added."""
+    features: int
+    """Values per token that the decoder takes."""
 
     @classmethod
-    def of(cls, config: Any) -> Self:
-        """Return the shape in the ``vision_config`` of a configuration."""
-        return cls(
-            hidden=config.hidden_size,
-            depth=config.depth,
-            intermediate=config.intermediate_size,
-            patch_values=config.in_channels * config.temporal_patch_size * config.patch_size**2,
-            positions=config.num_position_embeddings,
-            merged=config.spatial_merge_size**2,
-            output=config.out_hidden_size,
-            deep=len(config.deepstack_visual_indexes),
-        )
-
-    @property
-    def parameters(self) -> int:
-        """Parameters of the tower."""
-        hidden, inner, wide = self.hidden, self.intermediate, self.merged * self.hidden
-        layer = 4 * hidden + 4 * (hidden + 1) * hidden + 2 * hidden * inner + hidden + inner
-        merger = (wide + 1) * wide + (wide + 1) * self.output
-        norms = 2 * hidden + 2 * wide * self.deep
-        return (
-            (self.patch_values + 1) * hidden
-            + self.positions * hidden
-            + self.depth * layer
-            + (1 + self.deep) * merger
-            + norms
-        )
+    def of(cls, config: Any) -> Self | None:
+        """Return the shape in the configuration of a model; None if the model reads text alone."""
+        sizes = SIZES.get(config.model_type)
+        return None if sizes is None else cls(**sizes(config))
 
     def image_bytes(self, *, is_trained: bool, is_bfloat16: bool, is_checkpointed: bool) -> int:
         """Return the bytes of images per token of a micro-batch, while its gradient is computed.
 
-        Of each of the ``merged`` patches of a token, with ``b`` = 4 bytes per value, or 2 in bfloat16:
+        Of each of the ``merged`` patches of a token: the patch itself in float32, ``end_values``, and of the layers:
 
-        * the patch itself: 4 bytes per value;
-        * per layer of a trained tower, what its gradient needs: ``11 hidden b + 2 intermediate b``. With activation
-          checkpointing that of one layer, and the input of every other. A frozen tower keeps that of one layer, while
-          it computes;
-        * what the mergers and the embedding of patches keep: ``3 hidden b`` for each, one of them per deep feature.
+        * of a trained tower ``layer_values`` each; with activation checkpointing those of one layer, and the input of
+          every other in float32;
+        * of a frozen tower those of one layer, while it computes.
 
-        Of the token itself: its feature, and one per deep feature, in the hidden size of the decoder.
+        Of the token itself its ``features``, in float32.
         """
         size = 2 if is_bfloat16 else FLOAT32
-        layer = size * (11 * self.hidden + 2 * self.intermediate)
+        layer = size * self.layer_values
         if not is_trained:
             layers = layer
         elif is_checkpointed:
             layers = layer + self.depth * FLOAT32 * self.hidden
         else:
             layers = self.depth * layer
-        ends = 3 * size * self.hidden * (2 + self.deep)
-        return self.merged * (FLOAT32 * self.patch_values + layers + ends) + FLOAT32 * (1 + self.deep) * self.output
+        ends = size * self.end_values
+        return self.merged * (FLOAT32 * self.patch_values + layers + ends) + FLOAT32 * self.features
+
+
+def _qwen3_vl(config: Any) -> dict[str, int]:
+    """Mergers for the last layer and for each early layer of the decoder that takes features."""
+    tower = config.vision_config
+    hidden, inner, mergers = tower.hidden_size, tower.intermediate_size, 1 + len(tower.deepstack_visual_indexes)
+    layer = 4 * hidden + 4 * (hidden + 1) * hidden + 2 * hidden * inner + hidden + inner
+    patch, merged = _patches(tower)
+    wide = merged * hidden
+    norms = 2 * hidden + 2 * wide * (mergers - 1)
+    ends = (patch + 1 + tower.num_position_embeddings) * hidden + mergers * _merger(wide, tower.out_hidden_size) + norms
+    return {
+        "parameters": ends + tower.depth * layer,
+        "hidden": hidden,
+        "depth": tower.depth,
+        "layer_values": 11 * hidden + 2 * inner,
+        "end_values": 3 * hidden * (1 + mergers),
+        "patch_values": patch,
+        "merged": merged,
+        "features": mergers * tower.out_hidden_size,
+    }
+
+
+def _qwen2_5_vl(config: Any) -> dict[str, int]:
+    """Gated layers without a bias in their norms, and one merger."""
+    tower = config.vision_config
+    hidden, inner = tower.hidden_size, tower.intermediate_size
+    layer = 2 * hidden + 4 * (hidden + 1) * hidden + 3 * hidden * inner + 2 * inner + hidden
+    patch, merged = _patches(tower)
+    ends = (patch + 1) * hidden + _merger(merged * hidden, tower.out_hidden_size)
+    return {
+        "parameters": ends + tower.depth * layer,
+        "hidden": hidden,
+        "depth": tower.depth,
+        "layer_values": 13 * hidden + 4 * inner,
+        "end_values": 7 * hidden,
+        "patch_values": patch,
+        "merged": merged,
+        "features": tower.out_hidden_size,
+    }
+
+
+def _patches(tower: Any) -> tuple[int, int]:
+    """Return the values of a patch of a Qwen-VL, and the patches of a token."""
+    return tower.in_channels * tower.temporal_patch_size * tower.patch_size**2, tower.spatial_merge_size**2
+
+
+def _merger(wide: int, output: int) -> int:
+    """Return the parameters of the two linear layers that merge ``wide`` values."""
+    return (wide + 1) * wide + (wide + 1) * output
+
+
+SIZES: Mapping[str, Callable[[Any], dict[str, int]]] = {"qwen2_5_vl": _qwen2_5_vl, "qwen3_vl": _qwen3_vl}
+"""The sizes of each family from the configuration of a model."""

@@ -1,4 +1,4 @@
-"""Chats with images of Qwen3-VL: an image is a run of one control token, as long as the image processor decides.
+"""Chats with images of Qwen2.5-VL and Qwen3-VL: an image is a run of one control token, of a length by its size.
 
 The renderer decides the token ids, and the engine the features of an image. The engine refuses a prompt in which the
 two disagree about the length of an image (``engine.images``).
@@ -15,7 +15,7 @@ from ..encoding import read_json
 from ..renderer import ChatMessage, Image, ImageSpan
 from .text import TextRenderer
 
-MODEL_TYPES = frozenset({"qwen3_vl"})
+MODEL_TYPES = frozenset({"qwen2_5_vl", "qwen3_vl"})
 START, PLACEHOLDER, END = "<|vision_start|>", "<|image_pad|>", "<|vision_end|>"
 
 

@@ -1,6 +1,6 @@
 """Images in prompts: engine and learner agree on every token through updates in flight, and bad images fail.
 
-The engine is a tiny Qwen3-VL.
+The engine is a tiny model of one family: a Qwen3-VL in CI, one after the other in `make soak`.
 """
 
 import asyncio
@@ -21,7 +21,6 @@ from turnwise.agents.engine.config import EngineConfig
 from turnwise.agents.engine.images import RefusedImage, decoded
 from turnwise.agents.engine.request import Completion, Sampling
 from turnwise.agents.errors import EngineFailed
-from turnwise.agents.tiny_vision_model import new_vision_model
 from turnwise.agents.tokens.conversation import Conversation
 from turnwise.agents.tokens.renderer import Image, ImageSpan, Renderer
 from turnwise.agents.tokens.renderers import load_renderer
@@ -31,20 +30,23 @@ from turnwise.records import Message, Sample, Status, Trajectory
 from turnwise.store.content.blobs import PNG, NewBlob
 from turnwise.store.database import open_database
 from turnwise.tests.agents.engine.parity import LEAST_TOKENS, TOLERANCE, WORDS
+from turnwise.tests.agents.engine.vision_models import new_vision_family
 from turnwise.tests.agents.pictures import READABLE, UNREADABLE, png
 from turnwise.tests.store.making import sqlite_store
 from turnwise.tests.trainer.learner.test_batch import step
 from turnwise.trainer.learner.model.loading import load_model
 from turnwise.trainer.learner.model.token_scores import TokenScorer
+from turnwise.trainer.learner.model.vision import vision_tower
 from turnwise.trainer.learner.samples import samples
 from turnwise.trainer.learner.stored_images import StoredImages
 
+FAMILIES = ["qwen3_vl", pytest.param("qwen2_5_vl", marks=pytest.mark.soak)]
 SESSIONS, TURNS, TOKENS, UPDATES, WINDOW = 12, 4, 30, 4, 3
 
 
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return new_vision_model(tmp_path_factory.mktemp("vision") / "model", WORDS, seed=2)
+@pytest.fixture(scope="module", params=FAMILIES)
+def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return new_vision_family(request.param, tmp_path_factory.mktemp("vision") / "model", WORDS)
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +68,8 @@ class Reference:
         self._generator = torch.Generator().manual_seed(1)
         self._engine = engine
         named = dict(self.model.named_parameters())
-        self._trained = [named, {name: one for name, one in named.items() if ".visual." not in name}]
+        tower = set(vision_tower(self.model).parameters())
+        self._trained = [named, {name: one for name, one in named.items() if one not in tower}]
         self._senders = [transport("shm").sender(ParameterSource(one.items()), Link()) for one in self._trained]
 
     async def update(self, version: int) -> None:

@@ -4,7 +4,13 @@ from typing import Any
 
 import pytest
 from transformers import AutoConfig
-from turnwise.agents.engine.config import EngineConfig, ModelNotServable, refuse_unservable
+from turnwise.agents.engine.config import (
+    EngineConfig,
+    ImagesNotSupported,
+    ModelNotServable,
+    refuse_other_images,
+    refuse_unservable,
+)
 
 SMALL = {"vocab_size": 16, "hidden_size": 128, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 32}
 MIXED = {"num_hidden_layers": 2, "use_sliding_window": True, "sliding_window": 8, "max_window_layers": 1}
@@ -42,11 +48,15 @@ def test_a_model_that_vllm_cannot_serve_is_refused(
     [
         ("gemma3", "differ by up to 0.0009 nats"),
         ("llava", "vLLM loads no vision tower by the names"),
+        ("idefics3", "neither its images"),
+        ("mllama", "neither its images"),
     ],
 )
-def test_models_whose_images_vllm_computes_differently_are_refused(family: str, reason: str) -> None:
-    with pytest.raises(ModelNotServable, match=rf"^`--policy`: .* \({family}\): .*{reason}"):
-        refuse_unservable(AutoConfig.for_model(family), GPU, 1024, "--policy")
+def test_a_model_of_another_family_that_reads_images_is_refused(family: str, reason: str) -> None:
+    with pytest.raises(
+        ImagesNotSupported, match=rf"^`--policy`: m \(`{family}`\) .*{reason}.*, Qwen3-VL \(`qwen3_vl`\)"
+    ):
+        refuse_other_images(AutoConfig.for_model(family), "m", "--policy")
 
 
 @pytest.mark.parametrize(

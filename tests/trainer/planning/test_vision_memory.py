@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 import torch
 from transformers import AutoConfig, AutoModelForImageTextToText
-from transformers.models.qwen3_vl.modeling_qwen3_vl import Qwen3VLVisionModel
 from turnwise.tests.trainer.planning.planned_runs import run_config
+from turnwise.trainer.learner.model.vision_families import family_of
 from turnwise.trainer.planning.learner_memory import LearnerMemory, Workload
 from turnwise.trainer.planning.model_shape import ModelShape
 
@@ -15,33 +15,31 @@ SIDE = 40
 WORK = Workload(tokens=64, trained_tokens=64, is_split=True)
 
 
-def config_of(**vision: Any) -> Any:
-    text = {
-        "vocab_size": 1000,
-        "hidden_size": 64,
-        "intermediate_size": 160,
-        "num_hidden_layers": 3,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 2,
-        "head_dim": 32,
-        "pad_token_id": 0,
-    }
-    tower = {
-        "depth": 3,
-        "hidden_size": 64,
-        "intermediate_size": 128,
-        "num_heads": 2,
-        "out_hidden_size": 64,
-        "patch_size": 4,
-        "num_position_embeddings": 64,
-        "deepstack_visual_indexes": [0, 1],
-    }
-    return AutoConfig.for_model("qwen3_vl", text_config=text, vision_config={**tower, **vision})
+TEXT = {
+    "vocab_size": 1000,
+    "hidden_size": 64,
+    "intermediate_size": 160,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "pad_token_id": 0,
+}
+SQUARES = {"num_heads": 2, "out_hidden_size": 64, "patch_size": 4}
+TOWERS = {
+    "qwen3_vl": {"depth": 3, **SQUARES, "num_position_embeddings": 64, "deepstack_visual_indexes": [0, 1]},
+    "qwen2_5_vl": {"depth": 3, **SQUARES, "window_size": 16, "fullatt_block_indexes": [1]},
+}
 
 
+def config_of(family: str = "qwen3_vl", **vision: int) -> Any:
+    tower = {"hidden_size": 64, "intermediate_size": 128, **TOWERS[family], **vision}
+    return AutoConfig.for_model(family, text_config=TEXT, vision_config=tower)
+
+
+@pytest.mark.parametrize("family", TOWERS)
 @pytest.mark.parametrize("tied", [True, False])
-def test_parameters_are_counted_as_the_class_makes_them(tied: bool) -> None:
-    config = config_of()
+def test_parameters_are_counted_as_the_class_makes_them(family: str, tied: bool) -> None:
+    config = config_of(family)
     config.tie_word_embeddings = tied
     with torch.device("meta"):
         model = AutoModelForImageTextToText.from_config(config)
@@ -50,7 +48,7 @@ def test_parameters_are_counted_as_the_class_makes_them(tied: bool) -> None:
 
 def kept_bytes(config: Any) -> int:
     """Return the bytes that the tower keeps of one image for its gradient, and of its result."""
-    model, kept = Qwen3VLVisionModel._from_config(config.vision_config, attn_implementation="sdpa"), dict[int, int]()
+    model, kept = AutoModelForImageTextToText.from_config(config), dict[int, int]()
     own = {one.untyped_storage().data_ptr() for one in model.parameters()}
 
     def count(value: torch.Tensor) -> torch.Tensor:
@@ -59,15 +57,19 @@ def kept_bytes(config: Any) -> int:
             kept[storage.data_ptr()] = storage.nbytes()
         return value
 
+    values, grids = torch.randn(SIDE**2, 96), torch.tensor([[1, SIDE, SIDE]])
+    family = family_of(model)
+    assert family is not None
     with torch.autograd.graph.saved_tensors_hooks(count, lambda value: value):
-        seen = model(torch.randn(SIDE**2, 96), grid_thw=torch.tensor([[1, SIDE, SIDE]]), return_dict=True)
-    return sum(kept.values()) + sum(one.nbytes for one in (seen.pooler_output, *seen.deepstack_features))
+        features = family.features(model.base_model, values, grids)
+    return sum(kept.values()) + sum(one.nbytes for layer in features for one in layer)
 
 
-@pytest.mark.parametrize("vision", [{}, {"depth": 5, "hidden_size": 96}, {"intermediate_size": 256}])
-def test_a_trained_tower_keeps_about_the_planned_bytes(vision: dict[str, int]) -> None:
+@pytest.mark.parametrize("family", TOWERS)
+@pytest.mark.parametrize("vision", [{}, {"hidden_size": 96}, {"intermediate_size": 256}])
+def test_a_trained_tower_keeps_about_the_planned_bytes(family: str, vision: dict[str, int]) -> None:
     torch.set_num_threads(1)
-    config = config_of(**vision)
+    config = config_of(family, **vision)
     shape = ModelShape.of(config).vision
     assert shape is not None
     planned = shape.image_bytes(is_trained=True, is_bfloat16=False, is_checkpointed=False) * SIDE**2 / shape.merged

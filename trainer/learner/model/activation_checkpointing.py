@@ -14,7 +14,7 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 
 from ....errors import TurnwiseError
 from . import packed_attention as attention
-from .vision import has_vision, language_model, vision_tower
+from .vision import language_model, vision_tower
 
 
 def decoder_layers(model: Any) -> list[nn.Module]:
@@ -39,8 +39,7 @@ def checkpoint_activations(model: Any) -> None:
         TurnwiseError: the class of the model marks no layers.
     """
     layers = decoder_layers(model)
-    if has_vision(model):
-        layers += [one for one in vision_tower(model).modules() if isinstance(one, GradientCheckpointingLayer)]
+    layers += [one for one in vision_tower(model).modules() if isinstance(one, GradientCheckpointingLayer)]
     for layer in layers:
         layer.forward = partial(_checkpointed, layer.forward)
 

@@ -21,7 +21,7 @@ from ....agents.model_folder import ADAPTER_WEIGHTS, base_model, is_adapter
 from ....errors import TurnwiseError
 from ....user_files import read_json_object
 from ...config.sections import LoraConfig
-from .vision import has_vision
+from .vision_families import family_of
 
 BASE_DIGEST = "training/base_model.json"
 """The file of a checkpoint with the hash."""
@@ -63,8 +63,6 @@ NAME = "default"
 """The name of the adapter inside the model; PEFT's files leave it out."""
 ALL_LAYERS = "all-linear"
 """PEFT's word for every linear layer except the output head."""
-VISION_TOWER = r"(.*\.)?visual\..*"
-"""Pattern of the layers of a vision tower, which an adapter leaves as they are."""
 
 
 class Adapter:
@@ -84,11 +82,12 @@ class Adapter:
         from peft.tuners.lora import LoraLayer
 
         self._model = model
+        family = family_of(model)
         self._config = PeftConfig(
             r=lora.rank,
             lora_alpha=lora.alpha,
             target_modules=lora.target_modules or ALL_LAYERS,
-            exclude_modules=VISION_TOWER if has_vision(model) else None,
+            exclude_modules=rf"(.*\.)?({'|'.join(family.parts)})\..*" if family else None,
             base_model_name_or_path=str(base.resolve()),
             task_type="CAUSAL_LM",
             inference_mode=True,

@@ -6,7 +6,7 @@
 import re
 import shutil
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -16,12 +16,13 @@ from transformers import AutoModelForCausalLM, AutoModelForImageTextToText, Gene
 from transformers.utils import logging
 
 from ....agents.model_folder import ADAPTER_WEIGHTS, base_model, is_adapter, reads_images, tokenizer_files
+from ....agents.weights.file_names import names_in_files
 from ....errors import TurnwiseError
 from ....user_files import UnreadableFile, read_json_object
 from ...config.sections import LoraConfig
 from . import packed_attention as attention
 from .adapter import Adapter, verify_base
-from .vision import has_vision, vision_tower
+from .vision import vision_tower
 
 logging.disable_progress_bar()
 
@@ -105,26 +106,29 @@ def _load(folder: Path, **options: Any) -> Any:
             "again, or correct `config.json`"
         )
     if model.config.tie_word_embeddings:
-        _refuse_untied(folder, getattr(model, "_tied_weights_keys", None) or {})
+        _refuse_untied(folder, names, model)
     return model
 
 
-def _refuse_untied(folder: Path, tied: Mapping[str, str]) -> None:
+def _refuse_untied(folder: Path, names: Iterable[str], model: Any) -> None:
     """Refuse an output matrix of its own where ``config.json`` ties it to the embeddings.
 
     `transformers` would use it, and vLLM would not.
 
     Args:
-        tied: name of each tied tensor, and the name of the tensor that it is tied to.
+        names: of the tensors in the files.
     """
     from safetensors import safe_open
 
+    stored = names_in_files(model, names)
+    keys = getattr(model, "_tied_weights_keys", None) or {}
+    tied = {stored[name]: stored[other] for name, other in keys.items() if name in stored and other in stored}
     found: dict[str, torch.Tensor] = {}
     for file in weight_files(folder):
         with safe_open(file, "pt") as opened:
             found |= {name: opened.get_tensor(name) for name in opened.keys() if name in {*tied, *tied.values()}}  # noqa: SIM118
     for name, other in tied.items():
-        if name in found and other in found and not torch.equal(found[name], found[other]):
+        if not torch.equal(found[name], found[other]):
             raise TurnwiseError(
                 f"`{folder}`: `tie_word_embeddings` is true in its config.json, and `{name}` differs from `{other}`: "
                 "set it to false"
@@ -236,7 +240,7 @@ def load_policy(
     base = base_model(folder)
     if lora is None:
         model = load_model(base, device)
-        if has_vision(model) and not trains_vision:
+        if not trains_vision:
             vision_tower(model).requires_grad_(False)
         return model, None
     model = load_model(base, "cpu")  # the device has no room for weights in float32 that become smaller

@@ -5,7 +5,7 @@ from typing import Any
 
 from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING, AutoConfig
 
-from ....agents.engine.config import IMAGE_TYPES, REFUSED_IMAGE_TYPES
+from ....agents.engine.config import IMAGE_TYPES, refuse_other_images
 from ....errors import TurnwiseError
 from .packed_attention import SLIDING, AttentionNotSupported
 
@@ -29,7 +29,8 @@ def refuse_unsupported(model: Path, key: str = "model.path") -> Any:
     Raises:
         AttentionNotSupported: the model has layers with another attention than full or sliding, or a class that does
             not use a registered attention.
-        ModelNotSupported: its weights are quantized, or it reads more than text and is none of ``IMAGE_TYPES``.
+        ImagesNotSupported: it reads more than text, and is of none of the families that play.
+        ModelNotSupported: its weights are quantized.
         TurnwiseError: transformers cannot read the configuration of the model.
     """
     config = read_config(model, key)
@@ -54,20 +55,14 @@ def refuse_unsupported_config(config: Any, model: str, key: str) -> None:
     """Refuse the configuration of a model that the learner cannot train; ``model`` and ``key`` are for the error.
 
     Raises:
-        AttentionNotSupported, ModelNotSupported: as above.
+        AttentionNotSupported, ImagesNotSupported, ModelNotSupported: as above.
     """
-    name = f"`{key}`: {model} ({config.model_type}) cannot be trained"
-    if config.get_text_config() is not config and config.model_type not in IMAGE_TYPES:
-        reason = REFUSED_IMAGE_TYPES.get(config.model_type, "the learner does not compute it yet")
-        raise ModelNotSupported(
-            f"{name}: it reads images or sound too, and {reason}. Set `{key}` to a Qwen3-VL, or to a model of the "
-            "family that reads text alone"
-        )
+    refuse_other_images(config, model, key)
     if feature := _unsupported_attention(config.get_text_config()) or _foreign_attention(config):
         raise AttentionNotSupported(
-            f"{name}: it has {feature}, and the learner computes full and sliding attention in classes of "
-            f"`transformers` that use its attention interface. Set `{key}` to a model of another family "
-            "(`docs/models.md`)"
+            f"`{key}`: {model} ({config.model_type}) cannot be trained: it has {feature}, and the learner computes "
+            "full and sliding attention in classes of `transformers` that use its attention interface. Set "
+            f"`{key}` to a model of another family (`docs/models.md`)"
         )
     refuse_quantized(config, model, key)
 

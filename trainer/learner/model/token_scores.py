@@ -24,7 +24,8 @@ from ...algorithms.proximal.base import Weights
 from ..packing import MicroBatch
 from . import LOGITS_PER_CHUNK
 from . import packed_attention as attention
-from .vision import Vision, has_vision
+from .vision import Vision
+from .vision_families import family_of
 
 
 class TokenScores(NamedTuple):
@@ -50,7 +51,8 @@ class TokenScorer(nn.Module):
         self.model = model
         self.temperature = temperature
         self.dtype = dtype
-        self._vision = Vision(model) if has_vision(model) else None
+        family = family_of(model)
+        self._vision = Vision(model, family) if family else None
 
     def forward(self, micro_batch: MicroBatch, entropy: Need | None = None) -> TokenScores:
         """Return the scores of the trained tokens.

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -24,40 +24,28 @@ from ....agents.engine.images import decoded
 from ....errors import TurnwiseError
 from ....records import SampleImage
 from . import PATCHES_KEPT_BYTES
+from .vision_families import Patches, VisionFamily, family_of
 
 
-class _Patches(NamedTuple):
-    """An image as the vision tower takes it."""
-
-    values: Tensor
-    """float32 (patches, values per patch)"""
-    grid: Tensor
-    """int64 (3,): patches along time, height and width"""
-
-
-def has_vision(model: Any) -> bool:
-    """Return whether a model has a part that reads images."""
-    return hasattr(getattr(model, "config", None), "vision_config")
-
-
-def vision_tower(model: Any) -> torch.nn.Module:
-    """Return the part of a model that reads images."""
-    tower: torch.nn.Module = model.base_model.visual
-    return tower
+def vision_tower(model: Any) -> torch.nn.ModuleList:
+    """Return the parts of a model that read images; none of a model that reads text alone."""
+    family = family_of(model)
+    return torch.nn.ModuleList(getattr(model.base_model, name) for name in (family.parts if family else ()))
 
 
 def language_model(model: Any) -> torch.nn.Module:
-    """Return the decoder of a model, without the part that reads images."""
-    found: torch.nn.Module = model.base_model.language_model if has_vision(model) else model
+    """Return the decoder of a model, without the parts that read images."""
+    found: torch.nn.Module = model.base_model.language_model if family_of(model) else model
     return found
 
 
 class Vision:
-    """Decodes sequences with images by a Qwen3-VL."""
+    """Decodes sequences with images."""
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Any, family: VisionFamily) -> None:
         self._model = model
-        self._kept = OrderedDict[str, _Patches]()
+        self._family = family
+        self._kept = OrderedDict[str, Patches]()
         self._size = 0
 
     def decode(
@@ -79,56 +67,45 @@ class Vision:
             result = base(input_ids=token_ids, position_ids=position_ids, use_cache=False)
             result.last_hidden_state = self._with_tower(result.last_hidden_state)
             return result
-        from transformers.models.qwen3_vl.modeling_qwen3_vl import Qwen3VLModelOutputWithPast
-
-        grids, pooled, deep = self._features({one.blob: one for one in images}, token_ids.device)
+        patches = {name: self._patches(one) for name, one in {one.blob: one for one in images}.items()}
         mask = torch.zeros_like(token_ids, dtype=torch.bool)
         for one in images:
             mask[0, one.offset : one.offset + one.length] = True
         embeddings = base.get_input_embeddings()(token_ids)
-        shown = torch.cat([pooled[one.blob] for one in images]).to(embeddings.dtype)
-        result = base.language_model(
-            inputs_embeds=embeddings.masked_scatter(mask[..., None], shown),
-            position_ids=self._positions(token_ids, mask, lengths, images, grids),
-            visual_pos_masks=mask,
-            deepstack_visual_embeds=[torch.cat([layer[one.blob] for one in images]) for layer in deep],
-            use_cache=False,
+        shown, *early = (
+            torch.cat([layer[one.blob] for one in images]) for layer in self._features(patches, token_ids.device)
         )
-        return Qwen3VLModelOutputWithPast(last_hidden_state=result.last_hidden_state)
+        return self._family.decode(
+            base,
+            embeddings.masked_scatter(mask[..., None], shown.to(embeddings.dtype)),
+            self._positions(token_ids, position_ids, mask, lengths, images, patches),
+            mask,
+            early,
+        )
 
-    def _features(
-        self, images: dict[str, SampleImage], device: torch.device
-    ) -> tuple[dict[str, Tensor], dict[str, Tensor], list[dict[str, Tensor]]]:
-        """Return by hash the grids of images, their features, and per early layer of the decoder the features that are
-        added to its output."""
-        patches = {name: self._patches(one) for name, one in images.items()}
-        grids = {name: one.grid for name, one in patches.items()}
+    def _features(self, patches: dict[str, Patches], device: torch.device) -> list[dict[str, Tensor]]:
+        """Return the features of images by hash, as ``VisionFamily.features`` lists them."""
         values = torch.cat([one.values for one in patches.values()]).to(device)
-        places = torch.stack(list(grids.values())).to(device)
-        found = self._model.base_model.get_image_features(values, places, return_dict=True)
-        pooled, *deep = (
-            dict(zip(patches, parts, strict=True)) for parts in (found.pooler_output, *found.deepstack_features)
-        )
-        return grids, pooled, deep
+        grids = torch.stack([one.grid for one in patches.values()]).to(device)
+        layers = self._family.features(self._model.base_model, values, grids)
+        return [dict(zip(patches, layer, strict=True)) for layer in layers]
 
     def _positions(
         self,
         token_ids: Tensor,
+        position_ids: Tensor,
         mask: Tensor,
         lengths: Sequence[int],
         images: Sequence[SampleImage],
-        grids: dict[str, Tensor],
+        patches: dict[str, Patches],
     ) -> Tensor:
-        """Return the positions in time, height and width, by the model's own rule. int64 (3, 1, tokens)."""
+        """Return the positions of packed sequences, as ``VisionFamily.positions`` counts them in each."""
         parts = []
         for start, length in zip(accumulate(lengths, initial=0), lengths, strict=False):
-            part = slice(start, start + length)
-            shown = [grids[one.blob] for one in images if start <= one.offset < start + length]
-            parts.append(
-                self._model.base_model.get_rope_index(
-                    token_ids[:, part], mask[:, part].int(), image_grid_thw=torch.stack(shown) if shown else None
-                )[0]
-            )
+            place = slice(start, start + length)
+            grids = [patches[one.blob].grid for one in images if start <= one.offset < start + length]
+            one = token_ids[:, place], position_ids[:, place], mask[:, place]
+            parts.append(self._family.positions(self._model.base_model, *one, grids))
         return torch.cat(parts, -1)
 
     def _with_tower(self, hidden: Tensor) -> Tensor:
@@ -142,23 +119,20 @@ class Vision:
     @cached_property
     def _processor(self) -> Any:
         vision_packages.enable()
-        from transformers.models.qwen2_vl.image_processing_qwen2_vl import Qwen2VLImageProcessor
+        return self._family.image_processor().from_pretrained(Path(self._model.name_or_path))
 
-        return Qwen2VLImageProcessor.from_pretrained(Path(self._model.name_or_path))
-
-    def _patches(self, image: SampleImage) -> _Patches:
+    def _patches(self, image: SampleImage) -> Patches:
         if image.blob not in self._kept:
             made = self._processor(images=[decoded(image.content)], return_tensors="pt")
-            self._kept[image.blob] = _Patches(made["pixel_values"], made["image_grid_thw"][0])
+            self._kept[image.blob] = self._family.patches(made, self._model.config)
             self._size += self._kept[image.blob].values.nbytes
         self._kept.move_to_end(image.blob)
         while self._size > PATCHES_KEPT_BYTES and len(self._kept) > 1:
             self._size -= self._kept.popitem(last=False)[1].values.nbytes
         found = self._kept[image.blob]
-        tokens = int(found.grid.prod()) // int(self._processor.merge_size) ** 2
-        if tokens != image.length:
+        if found.length != image.length:
             raise TurnwiseError(
                 f"image {image.blob[:12]} has {image.length} tokens in its sample, and the image processor in "
-                f"`{self._model.name_or_path}` makes {tokens}: its files are not those of the policy that played"
+                f"`{self._model.name_or_path}` makes {found.length}: its files are not those of the policy that played"
             )
         return found

@@ -1,13 +1,19 @@
 """Refuse models that the learner cannot train, by their configuration and class."""
 
+from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
 from typing import Any
 
 import pytest
 from transformers import AutoConfig
+from turnwise.agents.engine.config import IMAGE_TYPES, ImagesNotSupported
+from turnwise.agents.tokens import renderers
 from turnwise.tests.trainer.learner.model.test_packed_attention import SMALL
 from turnwise.trainer.learner.model.packed_attention import AttentionNotSupported
 from turnwise.trainer.learner.model.supported import ModelNotSupported, refuse_unsupported
+from turnwise.trainer.learner.model.vision_families import FAMILIES
+from turnwise.trainer.planning.vision_memory import SIZES
 
 
 @pytest.mark.parametrize(
@@ -63,19 +69,16 @@ def test_quantized_weights_are_refused(tmp_path: Path) -> None:
         refuse_unsupported(tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("family", "reason"),
-    [
-        ("qwen2_5_vl", "the learner does not compute it yet"),
-        ("gemma3", "differ by up to 0.0009 nats"),
-        ("llava", "vLLM loads no vision tower by the names"),
-    ],
-)
-def test_models_that_read_images_are_refused_but_qwen3_vl(tmp_path: Path, family: str, reason: str) -> None:
-    AutoConfig.for_model("qwen3_vl").save_pretrained(tmp_path / "accepted")
-    assert refuse_unsupported(tmp_path / "accepted").model_type == "qwen3_vl"
-    AutoConfig.for_model(family).save_pretrained(tmp_path)
-    with pytest.raises(
-        ModelNotSupported, match=rf"\({family}\) cannot be trained: it reads images .* {reason}.*\. Set"
-    ):
+def test_every_family_that_reads_images_is_rendered_trained_and_planned(tmp_path: Path) -> None:
+    files = [import_module(f"{renderers.__name__}.{one.name}") for one in iter_modules(renderers.__path__)]
+    rendered = {kind for file in files for kind in file.MODEL_TYPES}
+    assert IMAGE_TYPES.keys() == rendered == FAMILIES.keys() == SIZES.keys()
+    for family in IMAGE_TYPES:
+        AutoConfig.for_model(family).save_pretrained(tmp_path)
+        assert refuse_unsupported(tmp_path).model_type == family
+
+
+def test_a_model_of_another_family_that_reads_images_is_refused(tmp_path: Path) -> None:
+    AutoConfig.for_model("idefics3").save_pretrained(tmp_path)
+    with pytest.raises(ImagesNotSupported, match=r"\(`idefics3`\) cannot be used: it reads images .*`qwen3_vl`"):
         refuse_unsupported(tmp_path)

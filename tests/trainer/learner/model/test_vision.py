@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from transformers import Qwen3VLForConditionalGeneration
+from transformers import AutoModelForImageTextToText
 from turnwise.agents.engine.images import decoded
 from turnwise.agents.tiny_model import new_model
-from turnwise.agents.tiny_vision_model import new_vision_model
 from turnwise.agents.weights.served_adapter import merged_weights
 from turnwise.errors import TurnwiseError
+from turnwise.tests.agents.engine.vision_models import new_vision_family
 from turnwise.tests.trainer.learner.model.image_samples import VOCABULARY, image_samples
 from turnwise.trainer.algorithms.groups import TrainSample
 from turnwise.trainer.algorithms.losses.decoupled_ppo import DecoupledPPO
@@ -23,15 +23,16 @@ from turnwise.trainer.learner.backends.local import Learner
 from turnwise.trainer.learner.model.activation_checkpointing import checkpoint_activations
 from turnwise.trainer.learner.model.loading import load_model
 from turnwise.trainer.learner.model.token_scores import TokenScorer, score_with
+from turnwise.trainer.learner.model.vision_families import FAMILIES
 from turnwise.trainer.learner.packing import pack
 from turnwise.trainer.learner.sft import SftExample, sft_loss
 
 TOLERANCE = 1e-5
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return new_vision_model(tmp_path_factory.mktemp("vision") / "model", VOCABULARY, hidden=64, seed=2)
+@pytest.fixture(scope="module", params=FAMILIES)
+def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return new_vision_family(request.param, tmp_path_factory.mktemp("vision") / "model", VOCABULARY, hidden=64)
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +79,7 @@ def test_packed_samples_have_the_log_probabilities_of_transformers(
     found = score_with(scorer, pack(samples))
     processor = scorer._vision._processor  # type: ignore[union-attr]
     assert processor.backend == "torchvision"  # as the engine's
-    model: Any = Qwen3VLForConditionalGeneration.from_pretrained(folder, dtype=torch.float32).eval()
+    model: Any = AutoModelForImageTextToText.from_pretrained(folder, dtype=torch.float32).eval()
     expected = torch.cat([reference_logprobs(model, processor, one) for one in samples])
     assert len(expected) == 24
     assert (found - expected).abs().max() <= TOLERANCE
@@ -100,10 +101,10 @@ def test_the_gradient_of_packed_samples_is_that_of_each_alone(scorer: TokenScore
         total = sum(one[name] for one in alone)
         assert (value - total).abs().max() <= 1e-5 * max(1.0, float(value.abs().max())), name
     without = alone[2]  # its sample has no images: the tower has a gradient of 0, so that all ranks add the same ones
-    tower = [value for name, value in without.items() if ".visual." in name]
+    tower = [value for name, value in without.items() if is_tower(name)]
     assert tower
     assert not any(value.any() for value in tower)
-    assert any(found[name].any() for name in found if ".visual." in name)
+    assert any(found[name].any() for name in found if is_tower(name))
 
 
 def test_supervised_steps_have_images(scorer: TokenScorer, samples: list[TrainSample]) -> None:
@@ -154,7 +155,7 @@ def learner(folder: Path, **settings: Any) -> Learner:
 
 
 def is_tower(name: str) -> bool:
-    return ".visual." in name
+    return any(f".{part}." in name for family in FAMILIES.values() for part in family.parts)
 
 
 @pytest.mark.parametrize("vision", ["trained", "frozen"])
