@@ -117,6 +117,7 @@ class Engine(ProfiledActor):
         self._tasks = set[asyncio.Task[None]]()
         self._clients: dict[str, _ClientQueue] = {}
         self._waiting: list[tuple[_ClientQueue, int, Request]] = []
+        self._shown_images = self._received_images = 0
 
     async def submit(self, client: str, requests: Sequence[tuple[int, Request]], aborted: Sequence[int] = ()) -> None:
         """Start ``requests``, each with a number, and end the ``aborted`` ones; ``poll`` returns the completions."""
@@ -126,6 +127,8 @@ class Engine(ProfiledActor):
             self._waiting = [entry for entry in self._waiting if entry[0] is not queue or entry[1] not in gone]
             self._core.abort([queue.names.pop(i) for i in gone if i in queue.names])
         for number, request in requests:
+            self._shown_images += len(request.images)
+            self._received_images += len(request.contents)
             if self._version is None:
                 self._waiting.append((queue, number, request))
             else:
@@ -175,7 +178,7 @@ class Engine(ProfiledActor):
 
     async def info(self) -> dict[str, Any]:
         """Return the engine's state: version, incarnation, process id, node, requests, tokens, share of cached prompt
-        tokens."""
+        tokens, images of prompts, and those that were sent with them."""
         core = self._core
         return {
             "incarnation": self._incarnation,
@@ -189,6 +192,8 @@ class Engine(ProfiledActor):
             "sampled_tokens": core.sampled_tokens,
             "steps": core.steps,
             "busy_s": core.busy_s,
+            "shown_images": self._shown_images,
+            "received_images": self._received_images,
             "cached_share": core.cached_tokens / core.prompt_tokens if core.prompt_tokens else 0.0,
         }
 

@@ -41,6 +41,9 @@ LANGUAGE_MODEL_CACHE_BYTES = 1 << 30
 up to four billion parameters."""
 MAX_IMAGES = 32
 """Images in one prompt, at most."""
+FEATURES_KEPT_BYTES = 1 << 30
+"""Bytes of the prepared images that an engine keeps on its host, those of the last used. A screenshot of 1280 x 800 has
+25 MB."""
 DEFAULT_MAX_MODEL_LEN = 1024
 """Default context length: the maximum number of tokens in prompt and completion together."""
 LORA_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
@@ -117,6 +120,7 @@ def engine_arguments(
     if images:
         arguments["skip_tokenizer_init"] = False
         arguments["limit_mm_per_prompt"] = {"image": MAX_IMAGES, "video": 0}
+        arguments["mm_processor_cache_gb"] = 0  # `images` keeps them; vLLM would keep 4 GiB more
     if lora_rank and config.tensor_parallel_size:
         arguments["enable_lora"] = True
         arguments["max_lora_rank"] = next(rank for rank in LORA_RANKS if rank >= lora_rank)

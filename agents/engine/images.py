@@ -16,9 +16,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..tokens.renderer import ImageSpan
+from .config import FEATURES_KEPT_BYTES
 
-FEATURES_KEPT_BYTES = 1 << 30
-"""Bytes of features that an engine keeps, those of the last used images. A screenshot of 1280 x 800 has 25 MB."""
 PIXELS_MAX = 64_000_000
 """Pixels of an image that is decoded, at most."""
 

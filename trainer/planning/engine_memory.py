@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from ...agents.engine.config import EngineConfig
+from ...agents.engine.config import FEATURES_KEPT_BYTES, EngineConfig
 from .learner_memory import FLOAT32
 from .model_shape import ModelShape
 
@@ -32,12 +32,21 @@ class EngineMemory:
         inner = shape.intermediate or shape.active_experts * shape.expert_intermediate
         step = config.max_num_batched_tokens * (2 * shape.hidden + shape.queries + 2 * shape.keys + 3 * inner)
         sampled = min(config.max_num_seqs, config.max_num_batched_tokens) * shape.vocabulary
+        images = {}
+        if shape.vision is not None:  # vLLM keeps the features of as many tokens as a step has
+            images = {"images": self._element * config.max_num_batched_tokens * shape.vision.features}
         return {
+            **images,
             "weights": self._element * shape.parameters // self.devices,
             "kv cache": config.kv_cache_memory_bytes,
             "activations": self._element * step // self.devices,
             "logits": SAMPLING_COPIES * FLOAT32 * sampled,
         }
+
+    @property
+    def host_parts(self) -> dict[str, int]:
+        """Bytes of one engine on its host by part, without its process and, on a CPU, without ``parts``."""
+        return {} if self.shape.vision is None else {"kept images": FEATURES_KEPT_BYTES}
 
     @property
     def bytes_per_token(self) -> int:

@@ -212,6 +212,26 @@ def test_an_image_that_the_engine_does_not_keep_is_sent_again(engine: Any, run: 
     assert len(run(ask()).tokens) == 4
 
 
+@pytest.mark.slow
+def test_an_image_of_a_window_is_sent_once(engine: Any, run: Any, model: Path) -> None:
+    async def play() -> list[int]:
+        client, conversation = PolicyClient([engine], Sampling(stop=())), Conversation(load_renderer(model), "", WINDOW)
+        before, contents = await engine.info.remote(), dict[str, bytes]()
+        for turn in range(6):
+            picture = png(84, 84, seed=1000 + turn)
+            contents[Image.of(picture).blob] = picture
+            conversation.observe("w1", [Image.of(picture)])
+            prompt, spans = conversation.prompt(), conversation.images()
+            answer = await client.generate("s", prompt, 2, 60, None, spans, contents)
+            conversation.act(answer.tokens, answer.logprobs, answer.versions)
+        await client.close()
+        after = await engine.info.remote()
+        return [after[name] - before[name] for name in ("received_images", "shown_images")]
+
+    run(engine.use_loaded_weights.remote(0))
+    assert run(play()) == [6, 1 + 2 + 3 * 4]
+
+
 @pytest.mark.parametrize("name", READABLE)
 def test_a_picture_of_another_mode_is_read_as_rgb(name: str) -> None:
     picture = decoded(READABLE[name])
