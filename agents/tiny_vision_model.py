@@ -63,6 +63,17 @@ def new_vision_tokenizer(path: Path, vocabulary: Sequence[str], max_context: int
     return _write_processors(path, tokenizer)
 
 
+def vision_model_config(
+    vocabulary: Sequence[str], *, hidden: int = 128, layers: int = 2, heads: int = 4, max_context: int = 4096
+) -> Any:
+    """Return the configuration of the model that ``new_vision_model`` makes.
+
+    Raises:
+        ValueError: as ``new_vision_model``.
+    """
+    return _config(_tokenizer(vocabulary, max_context), hidden, layers, heads, max_context)
+
+
 def _tokenizer(vocabulary: Sequence[str], max_context: int) -> Any:
     return word_tokenizer(vocabulary, max_context, control=(START, IMAGE, VIDEO, END))
 

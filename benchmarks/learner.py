@@ -7,7 +7,8 @@
   ``--check-tokens`` measures both ways with real tensors as well, each in a separate process, to check the count.
 * state: bytes of weights, gradient and AdamW's moments of a model with the shapes of Qwen3-0.6B, all of whose weights
   are trained, and with a LoRA adapter of rank 16; and the bytes that each update sends to an engine.
-* plan: ``turnwise plan`` over the measured peak of a learner, for three sizes, each in a separate process.
+* plan: ``turnwise plan`` over the measured peak of a learner, for several sizes with images and without, each in a
+  separate process.
 * speed: tokens per second of CPU time of a whole update against the bare matrix products of the same shapes, the floor;
   the two alternate, and the least time of each counts.
 * packing: tokens per second of CPU time on samples of 64 to 512 tokens, packed against padded to the longest.

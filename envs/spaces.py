@@ -120,9 +120,18 @@ MAX_ACTION_CHARS = 65_536
 
 def has_images(space: Space[Any] | None) -> bool:
     """Return whether the observations of a space have an image; false without a space."""
+    return bool(image_sizes(space))
+
+
+def image_sizes(space: Space[Any] | None) -> list[tuple[int, int]]:
+    """Return width and height, in pixels, of each image of an observation of a space; none without a space."""
     if isinstance(space, Dict):
-        return any(map(has_images, space.values()))
-    return isinstance(space, PngSpace) or (isinstance(space, Box) and len(space.shape) == 3 and space.dtype == np.uint8)
+        return [size for part in space.values() for size in image_sizes(part)]
+    if isinstance(space, PngSpace):
+        return [(space.width, space.height)]
+    if isinstance(space, Box) and len(space.shape) == 3 and space.dtype == np.uint8:
+        return [(space.shape[1], space.shape[0])]
+    return []
 
 
 class FreeText(Space[str]):

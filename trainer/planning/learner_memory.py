@@ -17,8 +17,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ..algorithms.losses.base import Need
-from ..learner.model import LOGITS_PER_CHUNK
+from ..learner.model import LOGITS_PER_CHUNK, PATCHES_KEPT_BYTES
 from .model_shape import ModelShape
+from .observed_images import NO_IMAGES, ObservedImages
 
 if TYPE_CHECKING:
     from ..config.schema import RunConfig  # imports gymnasium, which `make test-gpu` does without
@@ -94,18 +95,31 @@ class Workload:
     """Of them, those whose logits are computed."""
     is_split: bool
     """Whether the step has several micro-batches per rank: the gradient of one exists during the next."""
+    image_tokens: int = 0
+    """Of ``tokens``, those of images."""
+    update_image_tokens: int = 0
+    """Tokens of all images of an update, each counted once."""
 
 
-def largest_workload(config: RunConfig) -> Workload:
+def largest_workload(config: RunConfig, images: ObservedImages = NO_IMAGES) -> Workload:
     """Return the largest micro-batch that a run of this configuration may have: every episode fills its context.
 
     A sample has at most ``max_context`` tokens. One longer than ``max_tokens_per_micro_batch`` is alone in a
-    micro-batch.
+    micro-batch. An episode with more images than a context holds has one more sample per turn.
     """
-    rollout, learner = config.rollout, config.learner
-    step = -(-rollout.groups_per_batch * rollout.group_size // learner.num_minibatches) * config.max_context
-    tokens = min(step, max(learner.max_tokens_per_micro_batch, config.max_context))
-    return Workload(tokens, tokens, step > tokens * learner.num_ranks)
+    rollout, learner, turns = config.rollout, config.learner, config.horizon.longest().max_turns
+    episodes = rollout.groups_per_batch * rollout.group_size
+    fit = config.horizon.max_images // images.count if images.count else turns  # observations of a context
+    samples = -(-episodes // learner.num_minibatches) * max(1, turns - fit + 1)
+    tokens = min(samples * config.max_context, max(learner.max_tokens_per_micro_batch, config.max_context))
+    observed = images.count * images.tokens
+    return Workload(
+        tokens,
+        tokens,
+        is_split=samples * config.max_context > tokens * learner.num_ranks,
+        image_tokens=min(tokens, samples * min(config.max_context, min(fit, turns) * observed)),
+        update_image_tokens=episodes * turns * observed,
+    )
 
 
 @dataclass(frozen=True)
@@ -230,14 +244,24 @@ class LearnerMemory:
         return self.config.learner.vision == "trained" and self.config.learner.lora is None
 
     def _images(self) -> int:
-        """Return the bytes of images in a micro-batch, as if all of its tokens were theirs."""
+        """Return the bytes of images in a micro-batch."""
         if self.shape.vision is None:
             return 0
-        return self.work.tokens * self.shape.vision.image_bytes(
+        return self.work.image_tokens * self.shape.vision.image_bytes(
             is_trained=self._trains_vision,
             is_bfloat16=self.dtype.is_bfloat16,
             is_checkpointed=self.config.learner.activation_checkpointing,
         )
+
+    @property
+    def kept_images(self) -> int:
+        """Bytes of the prepared images of an update, on the host."""
+        vision = self.shape.vision
+        if vision is None:
+            return 0
+        models = 2 if self.config.needs_reference and self.config.learner.lora is None else 1
+        one = FLOAT32 * self.work.update_image_tokens * vision.merged * vision.patch_values
+        return models * min(PATCHES_KEPT_BYTES, one)
 
     def _entropy(self) -> Need | None:
         needs = self.config.loss.needs

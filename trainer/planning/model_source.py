@@ -5,10 +5,11 @@ from typing import Any
 
 from ...agents.hub import is_reachable
 from ...agents.model_folder import NOT_REACHED, is_hub_id
+from ...agents.tiny_vision_model import vision_model_config
 from ...errors import TurnwiseError
 from ...process.start import absolute
 from ..config.schema import RunConfig
-from ..warmup.vocabulary import closed_vocabulary
+from ..warmup.vocabulary import any_images, closed_vocabulary
 from .known_models import KNOWN_MODELS
 from .model_shape import ModelShape
 
@@ -24,7 +25,9 @@ def model_shape(config: RunConfig) -> ModelShape:
     """
     if config.model.path is not None:
         return shape_in(config.model.path)
-    new = config.model.new
+    new, words = config.model.new, closed_vocabulary(config.environments)
+    if any_images(config.environments):
+        return ModelShape.of(vision_model_config(words, hidden=new.hidden, layers=new.layers, heads=new.heads))
     return ModelShape(
         model_type=new.architecture,
         hidden=new.hidden,
@@ -33,7 +36,7 @@ def model_shape(config: RunConfig) -> ModelShape:
         kv_heads=new.heads,
         head_dim=new.hidden // new.heads,
         intermediate=2 * new.hidden,
-        vocabulary=len(closed_vocabulary(config.environments)) + SPECIAL_TOKENS,
+        vocabulary=len(words) + SPECIAL_TOKENS,
         is_tied=new.tie_embeddings,
     )
 

@@ -5,16 +5,17 @@ from dataclasses import dataclass
 
 from ..cluster.weight_link import weight_link
 from ..config.schema import RunConfig
-from ..learner.model import PATCHES_KEPT_BYTES
 from .engine_memory import EngineMemory
 from .learner_memory import FLOAT32, LearnerMemory, largest_workload
 from .model_shape import ModelShape
+from .observed_images import observed_images
 
 HOST = "memory"
 """The place of a process without a GPU: the memory of its host."""
-DRIVER_BYTES = 800 << 20
-"""Python, torch, transformers, Ray's client and the store in the driver; measured in the quick start, without the
-planned bytes of its learner."""
+DRIVER_BYTES = 530 << 20
+"""Python, torch, transformers, Ray's client and the store in the driver; measured in the quick start and in
+``examples/tiny_web.toml`` without the planned bytes of its learner. 165 MiB of it are mapped files, which are fewer if
+the page cache does not hold whole libraries."""
 RANK_BYTES = 360 << 20
 """Python, torch and transformers in a process that has taken one update of a model of 14 thousand parameters."""
 ENGINE_BYTES = 640 << 20
@@ -81,8 +82,8 @@ def rank_parts(memory: LearnerMemory) -> dict[str, int]:
         kept += tensors.get("logits", 0)
     if FLOAT32 * shape.hidden * row < HEAP_BLOCK_BYTES:
         kept += tensors.get("gradients", 0)
-    patches = {} if shape.vision is None else {"kept images": PATCHES_KEPT_BYTES}
-    return {**tensors, **patches, "heap": int(HEAP_SHARE * kept)}
+    images = {"kept images": memory.kept_images} if memory.kept_images else {}
+    return {**tensors, **images, "heap": int(HEAP_SHARE * kept)}
 
 
 def _copies_weights(config: RunConfig) -> bool:
@@ -92,7 +93,7 @@ def _copies_weights(config: RunConfig) -> bool:
 
 def _learner(config: RunConfig, shape: ModelShape) -> Iterator[Process]:
     learner = config.learner
-    memory = LearnerMemory(shape, config, largest_workload(config))
+    memory = LearnerMemory(shape, config, largest_workload(config, observed_images(config, shape)))
     published = {"published weights": FLOAT32 * memory.trained} if _copies_weights(config) else {}
     is_sharded = learner.backend == "fsdp"
     if is_sharded:
@@ -122,7 +123,7 @@ def _engines(config: RunConfig, shape: ModelShape) -> Iterator[Process]:
     engine = EngineMemory(shape, config.engine, config.max_context)
     count = config.rollout.num_engines
     if not config.engine.tensor_parallel_size:
-        yield Process("engine", HOST, {"process": ENGINE_BYTES} | engine.parts, count)
+        yield Process("engine", HOST, {"process": ENGINE_BYTES} | engine.host_parts | engine.parts, count)
         return
     learner = config.learner
     first = learner.num_ranks if learner.backend == "fsdp" and learner.device != "cpu" else 0
@@ -130,4 +131,4 @@ def _engines(config: RunConfig, shape: ModelShape) -> Iterator[Process]:
         for device in range(engine.devices):
             gpu = first + number * engine.devices + device
             yield Process(f"engine {number + 1} of {count}", f"gpu {gpu}", engine.parts)
-    yield Process("engine, host", HOST, {"process": ENGINE_BYTES * engine.devices}, count)
+    yield Process("engine, host", HOST, {"process": ENGINE_BYTES * engine.devices} | engine.host_parts, count)

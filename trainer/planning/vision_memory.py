@@ -1,7 +1,4 @@
-"""The vision tower of a model that reads images: its parameters, and the memory of images in the learner.
-
-The sizes of images are not known when a run is planned, so every token of a micro-batch counts as one of an image.
-"""
+"""The vision tower of a model that reads images: its parameters, and the memory of images in the learner."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -27,12 +24,18 @@ class VisionShape:
     """Patches of one token."""
     features: int
     """Values per token that the decoder takes."""
+    side: int
+    """Pixels of a token along each side."""
 
     @classmethod
     def of(cls, config: Any) -> Self | None:
         """Return the shape in the configuration of a model; None if the model reads text alone."""
         sizes = SIZES.get(config.model_type)
         return None if sizes is None else cls(**sizes(config))
+
+    def image_tokens(self, width: int, height: int) -> int:
+        """Return the tokens of an image, at most: an image processor rounds each side, and may shrink it."""
+        return -(-width // self.side) * -(-height // self.side)
 
     def image_bytes(self, *, is_trained: bool, is_bfloat16: bool, is_checkpointed: bool) -> int:
         """Return the bytes of images per token of a micro-batch, while its gradient is computed.
@@ -75,6 +78,7 @@ def _qwen3_vl(config: Any) -> dict[str, int]:
         "patch_values": patch,
         "merged": merged,
         "features": mergers * tower.out_hidden_size,
+        "side": tower.patch_size * tower.spatial_merge_size,
     }
 
 
@@ -94,6 +98,7 @@ def _qwen2_5_vl(config: Any) -> dict[str, int]:
         "patch_values": patch,
         "merged": merged,
         "features": tower.out_hidden_size,
+        "side": tower.patch_size * tower.spatial_merge_size,
     }
 
 

@@ -1,18 +1,26 @@
 """The planned memory of a vision tower against what `transformers` makes and torch keeps for the gradient."""
 
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from transformers import AutoConfig, AutoModelForImageTextToText
+from turnwise.agents.engine.config import FEATURES_KEPT_BYTES
+from turnwise.agents.tiny_vision_model import new_vision_model
 from turnwise.tests.trainer.planning.planned_runs import run_config
 from turnwise.trainer.learner.model.vision_families import family_of
-from turnwise.trainer.planning.learner_memory import LearnerMemory, Workload
+from turnwise.trainer.planning.learner_memory import LearnerMemory, Workload, largest_workload
 from turnwise.trainer.planning.model_shape import ModelShape
+from turnwise.trainer.planning.model_source import model_shape
+from turnwise.trainer.planning.observed_images import NO_IMAGES, ObservedImages, observed_images
+from turnwise.trainer.planning.processes import planned_processes
+from turnwise.trainer.warmup.vocabulary import closed_vocabulary
 
 SIDE = 40
 """Patches along each side of an image."""
-WORK = Workload(tokens=64, trained_tokens=64, is_split=True)
+WORK = Workload(tokens=64, trained_tokens=64, is_split=True, image_tokens=48, update_image_tokens=480)
 
 
 TEXT = {
@@ -92,3 +100,39 @@ def test_a_frozen_tower_has_no_gradient_and_keeps_less() -> None:
     images = {name: one._images() for name, one in parts.items()}
     assert images["adapter"] == images["frozen"] < images["checkpointed"] < images["trained"]
     assert parts["frozen"].parts["weights"] == parts["trained"].parts["weights"] == 4 * shape.parameters
+
+
+def test_the_images_of_a_run_are_those_of_its_window_and_of_its_pictures() -> None:
+    """8 episodes of 5 turns with a picture each, and contexts of 2 pictures: 4 samples per episode."""
+    images = ObservedImages(count=1, tokens=6)
+    rollout = {"groups_per_batch": 2, "group_size": 4}
+    horizon = {"max_turns": 5, "max_images": 2, "max_context": 100, "max_tokens_per_turn": 4}
+    config = run_config(rollout=rollout, horizon=horizon, learner={"max_tokens_per_micro_batch": 5000})
+    work = largest_workload(config, images)
+    assert work == Workload(3200, 3200, is_split=False, image_tokens=32 * 12, update_image_tokens=40 * 6)
+    text = largest_workload(config)
+    assert text == Workload(800, 800, is_split=False)
+    small = largest_workload(
+        run_config(rollout=rollout, horizon=horizon, learner={"max_tokens_per_micro_batch": 200}), images
+    )
+    assert small == Workload(200, 200, is_split=True, image_tokens=200, update_image_tokens=240)
+
+
+def test_a_new_model_that_reads_images_is_planned_with_its_tower(tmp_path: Path) -> None:
+    config = run_config(environments=[{"id": "turnwise/TinyPixelsWeb-v0"}], model={"new": {"hidden": 64, "heads": 2}})
+    shape = model_shape(config)
+    words = closed_vocabulary(config.environments)
+    made = new_vision_model(tmp_path / "model", words, hidden=64, heads=2)
+    assert shape == ModelShape.of(AutoConfig.from_pretrained(made))
+    assert observed_images(config, shape) == ObservedImages(count=1, tokens=16)
+    assert observed_images(config, replace(shape, vision=None)) == NO_IMAGES
+
+
+def test_images_that_an_engine_keeps_are_planned() -> None:
+    shape = ModelShape.of(config_of())
+    config = run_config()
+    engine = next(one for one in planned_processes(config, shape) if one.name == "engine")
+    assert engine.parts["kept images"] == FEATURES_KEPT_BYTES
+    assert engine.parts["images"] == 4 * config.engine.max_num_batched_tokens * 3 * 64
+    text = next(one for one in planned_processes(config, replace(shape, vision=None)) if one.name == "engine")
+    assert not {"images", "kept images"} & set(text.parts)

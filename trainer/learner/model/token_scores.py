@@ -54,6 +54,11 @@ class TokenScorer(nn.Module):
         family = family_of(model)
         self._vision = Vision(model, family) if family else None
 
+    def forget_images(self) -> None:
+        """Drop the prepared images that passes over the same samples share."""
+        if self._vision is not None:
+            self._vision.forget()
+
     def forward(self, micro_batch: MicroBatch, entropy: Need | None = None) -> TokenScores:
         """Return the scores of the trained tokens.
 

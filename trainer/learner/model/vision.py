@@ -83,6 +83,11 @@ class Vision:
             early,
         )
 
+    def forget(self) -> None:
+        """Drop the prepared images: those of another update are others."""
+        self._kept.clear()
+        self._size = 0
+
     def _features(self, patches: dict[str, Patches], device: torch.device) -> list[dict[str, Tensor]]:
         """Return the features of images by hash, as ``VisionFamily.features`` lists them."""
         values = torch.cat([one.values for one in patches.values()]).to(device)
