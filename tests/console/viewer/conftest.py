@@ -1,6 +1,7 @@
 """A store with runs in every state, and the viewer of it."""
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Thread
 
@@ -56,14 +57,23 @@ def own(tmp_path: Path) -> Iterator[Database]:
     database.close()
 
 
-@pytest.fixture
-def address(viewed: Database) -> Iterator[str]:
-    """The address of a running viewer."""
+@contextmanager
+def serving(database: Database) -> Iterator[str]:
+    """Run the viewer of a store, and return its address."""
     with listening("127.0.0.1", 0) as listener:
-        config = uvicorn.Config(application(viewed, Door(LOOPBACK, None)), log_level="warning", lifespan="off")
+        config = uvicorn.Config(application(database, Door(LOOPBACK, None)), log_level="warning", lifespan="off")
         server = uvicorn.Server(config)
         thread = Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-        server.should_exit = True
-        thread.join(timeout=20)
+        try:
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join(timeout=20)
+
+
+@pytest.fixture
+def address(viewed: Database) -> Iterator[str]:
+    """The address of a running viewer."""
+    with serving(viewed) as found:
+        yield found
