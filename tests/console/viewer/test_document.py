@@ -3,7 +3,7 @@
 import json
 import re
 import resource
-from base64 import b64encode
+from base64 import b64decode, b64encode
 from collections.abc import Iterator
 from dataclasses import replace
 from hashlib import sha256
@@ -20,6 +20,7 @@ from turnwise.store.content.blobs import digest
 from turnwise.store.database import Database
 from turnwise.store.exchange.atif.models import Document
 from turnwise.store.exchange.episodes import read_episodes
+from turnwise.tests.agents.pictures import READABLE
 from turnwise.tests.console.conftest import Turnwise
 from turnwise.tests.console.viewer.conftest import client_of
 from turnwise.tests.console.viewer.test_security import ACTING, HOSTILE, PLAIN, Structure, write
@@ -74,6 +75,17 @@ def test_pictures_above_the_limit_are_named(client: TestClient, monkeypatch: pyt
     page = page_of(client, "a-0")
     assert page.count(b64encode(SCREEN).decode()) == page.count("<img") > 0
     assert "is not in this file]" in page
+
+
+def test_the_pictures_of_a_page_are_those_of_the_store_byte_for_byte(own: Database) -> None:
+    write(own, PLAIN)
+    (episode,) = read_episodes(own, [f"{PLAIN}:filtered"])
+    whole = document.episode_document(episode, load_facts(own, episode.trajectory))
+    contents = {digest(one): one for one in READABLE.values()}
+    turn = replace(whole.turns[0], images=list(contents))
+    page = "".join(document.html_page(replace(whole, turns=[turn]), contents))
+    embedded = [b64decode(one) for one in re.findall(r'<img src="data:image/png;base64,([^"]+)"', page)]
+    assert embedded == list(contents.values())
 
 
 def test_a_picture_of_many_turns_is_embedded_once(own: Database) -> None:

@@ -9,11 +9,18 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from turnwise.agents.model_folder import reads_images
 from turnwise.agents.tiny_model import new_model
+from turnwise.agents.tiny_vision_model import new_vision_model
+from turnwise.agents.tokens.conversation import Conversation
+from turnwise.agents.tokens.renderer import Image, Renderer
+from turnwise.agents.tokens.renderers import load_renderer
 from turnwise.records import NO_VERSION, GroupState, Message, PolicyVersion, Role, Status
 from turnwise.store import queries
+from turnwise.store.content.blobs import digest
 from turnwise.store.content.rows import rows_of
 from turnwise.store.operations import Rewards
+from turnwise.tests.agents.pictures import png
 from turnwise.tests.agents.players import Stage, on_stage
 from turnwise.tests.store.making import call, group, records, trajectory
 from turnwise.tests.trainer.learner.train_samples import VOCABULARY
@@ -44,16 +51,33 @@ def tiny_model(folder: Path) -> Path:
     return new_model(folder, VOCABULARY, hidden=32, heads=2, seed=3)
 
 
-def play(stage: Stage, number: int, version: int) -> None:
-    """Store a ready group of episodes with random tokens and rewards, sampled by one version."""
+def tiny_vision_model(folder: Path) -> Path:
+    """Return the folder of a model that reads images."""
+    return new_vision_model(folder, VOCABULARY, hidden=32, heads=2, layers=1, seed=3)
+
+
+def play(stage: Stage, number: int, version: int, renderer: Renderer | None = None) -> None:
+    """Store a ready group of episodes with random tokens and rewards, sampled by one version.
+
+    Args:
+        renderer: adds a picture to each observation; the context holds the newest one alone.
+    """
     name, stream = f"g{number}", Random(number)
     call(stage.database, "open_group", group=group(name, size=MEMBERS, seed=number % 2))
     for member in range(MEMBERS):
         one = f"{name}-{member}"
         call(stage.database, "start_trajectory", trajectory=trajectory(one, name, member))
+        shown = None if renderer is None else Conversation(renderer, max_images=1)
         for index in range(TURNS):
             steps, messages = records(index)
-            rows = rows_of(steps, [_random(message, version, stream) for message in messages])
+            if shown is None:
+                rows = rows_of(steps, [_random(message, version, stream) for message in messages])
+            else:
+                picture = png(28 * stream.randint(1, 3), 56, stream.randrange(4))
+                seen, answer = shown.observe("w1", [Image.of(picture)]), _random(messages[1], version, stream)
+                messages = [seen, shown.act(list(answer.tokens), list(answer.logprobs), list(answer.versions))]
+                steps = [replace(step, images=seen.images) for step in steps]
+                rows = rows_of(steps, messages, {digest(picture): picture})
             call(stage.database, "append", trajectory=one, rows=rows)
         call(stage.database, "finish_trajectory", trajectory=one, status=Status.COMPLETED, reward=0.0)
     call(stage.database, "close_group", group=name, state=GroupState.SCORING)
@@ -88,6 +112,7 @@ class Process:
         self.learner = Learner(folder, config.learner, algorithms.loss, algorithms.proximal, config.rollout.temperature)
         self.tokenizer = self.context.folder / "tokenizer"
         shutil.copytree(model, self.tokenizer, dirs_exist_ok=True)
+        self.renderer = load_renderer(model) if reads_images(model) else None
         if saved:
             state = json.loads((folder / checkpoint.STATE).read_text())
             self.learner.load_optimizer(folder)
@@ -110,7 +135,7 @@ class Process:
         for number in range(updates):
             version = self.state.version
             for one in range(GROUPS):
-                play(self.stage, first_group + GROUPS * number + one, version.id)
+                play(self.stage, first_group + GROUPS * number + one, version.id, self.renderer)
             progress = self.config.lr_progress(version.update, 0.0)
             result = await step.update(await step.lease(), version, progress, 0.0)
             assert result is not None

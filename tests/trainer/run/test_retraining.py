@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 from safetensors.torch import load_file, save_file
-from sqlalchemy import update
+from sqlalchemy import delete, select, update
 from turnwise.errors import TurnwiseError
 from turnwise.store import queries
 from turnwise.store.content.arrays import pack, unpack
 from turnwise.store.database import Database, open_database
-from turnwise.store.schema import batch_item, policy_version, train_batch
+from turnwise.store.schema import batch_item, blob, message_image, policy_version, train_batch
 from turnwise.tests.agents.players import Stage
-from turnwise.tests.trainer.run.past_runs import BASE, SEVERAL_STEPS, Process, past_run, tiny_model
+from turnwise.tests.trainer.run.past_runs import BASE, SEVERAL_STEPS, Process, past_run, tiny_model, tiny_vision_model
 from turnwise.trainer.run.retraining.repeat import Retraining, retrain
 from turnwise.trainer.run.retraining.stored_batch import NotRecorded
 
@@ -65,6 +65,25 @@ def test_a_run_trained_again_from_its_store_has_the_same_weights(
 ) -> None:
     result = on_a_run(tmp_path, chosen, lambda stage: Process(stage, chosen, model).train(0, 3))
     check_equal(result, 3)
+
+
+def test_a_run_with_images_trained_again_has_the_same_weights(tmp_path: Path) -> None:
+    """The features are computed again from the stored pictures, of which the context held the newest one."""
+    model = tiny_vision_model(tmp_path / "model")
+    chosen = {"learner": {**SEVERAL_STEPS, "max_tokens_per_micro_batch": 64}}
+    check_equal(on_a_run(tmp_path, chosen, lambda stage: Process(stage, chosen, model).train(0, 2)), 2)
+
+
+def test_a_run_is_not_trained_again_without_one_of_its_pictures(tmp_path: Path) -> None:
+    model = tiny_vision_model(tmp_path / "model")
+    chosen = {"learner": {**SEVERAL_STEPS, "max_tokens_per_micro_batch": 64}}
+    database = open_database(past_run(tmp_path, chosen, lambda stage: Process(stage, chosen, model).train(0, 1)))
+    with database.transaction() as tx:
+        picture: str = tx.conn.execute(select(message_image.c.blob_hash).limit(1)).scalar_one()
+        tx.conn.execute(delete(blob).where(blob.c.hash == picture))
+    with pytest.raises(TurnwiseError, match=f"{picture[:12]}"):
+        retrain(database, "r")
+    database.close()
 
 
 def check_equal(result: Retraining, updates: int) -> None:
