@@ -18,11 +18,12 @@ MAX_GRAD_NORM = 1.0
 
 @dataclass(slots=True)
 class SftExample:
-    """One episode as tokens and targets; both lists have the same length."""
+    """One context of an episode as tokens and targets; both lists have the same length."""
 
     ids: list[int]
     targets: list[dict[int, float] | None]
-    """Per action token, the distribution it was drawn from; None for every other token."""
+    """Per action token, the distribution it was drawn from; None per token of an observation; an empty distribution per
+    token that is context alone."""
     images: Sequence[SampleImage] = ()
     """The images among the tokens, in their order."""
 
@@ -41,7 +42,7 @@ def sft_loss(scorer: TokenScorer, batch: Sequence[SftExample], observation_weigh
     logp = scorer.logits(ids, positions, lengths, images).log_softmax(-1)
     targets = [target for one in batch for target in one.targets]
     first = positions == 0
-    action_rows = [(row - 1, target) for row, target in enumerate(targets) if target is not None]
+    action_rows = [(row - 1, target) for row, target in enumerate(targets) if target]
     rows = torch.tensor([row for row, target in action_rows for _ in target])
     tokens = torch.tensor([token for _, target in action_rows for token in target])
     mass = torch.tensor([share for _, target in action_rows for share in target.values()], device=device)

@@ -176,6 +176,7 @@ class Preparation:
             load_renderer(self._initial.model),
             config.environments,
             config.horizon.longest(),
+            config.horizon.max_images,
             config.sft_warmup,
             config.seed,
             max(config.rollout.reset_timeout_s, config.rollout.step_timeout_s),

@@ -2,5 +2,5 @@
 
 Invariant: the warm-up plays the training split with random valid actions and never calls an environment's oracle.
 
-To warm up on other data, write a generator of ``SftExample`` and pass it to the loop in ``sft``.
+To warm up on other data, write a generator of ``Episode`` and pass it to the loop in ``sft``.
 """

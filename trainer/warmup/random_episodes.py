@@ -31,7 +31,9 @@ from ..learner.sft import SftExample
 
 LOG = logging.getLogger(__name__)
 
-PlayEpisode = Callable[[TurnEnv, int, Random, Callable[[], None]], SftExample]
+Episode = Sequence[SftExample]
+"""One example per context of the policy."""
+PlayEpisode = Callable[[TurnEnv, int, Random, Callable[[], None]], Episode]
 """Play one episode: ``(environment, seed, rng, heartbeat)``. ``heartbeat`` is called before each environment call."""
 
 PREFETCH_EPISODES = 16
@@ -54,7 +56,7 @@ def random_episodes(
     timeout_s: float,
     report: Callable[[str], None] = lambda text: None,
     stopped: Callable[[], bool] = lambda: False,
-) -> Generator[SftExample]:
+) -> Generator[Episode]:
     """Yield episodes of the mixture until ``stopped`` returns True, which is checked while an episode is played too.
 
     Args:
@@ -70,7 +72,7 @@ def random_episodes(
         thread.start()
         try:
             for result in thread.results(stopped):
-                if isinstance(result, SftExample):
+                if not isinstance(result, _Excluded):
                     yield result
                     continue
                 playable = [one for one in playable if one is not result.environment]
@@ -104,12 +106,12 @@ class _EpisodeThread(threading.Thread):
         self.abandoned = threading.Event()
         self._environments = list(environments)
         self._play, self._rng, self._timeout_s = play, rng, timeout_s
-        self._results: Queue[SftExample | _Excluded] = Queue(PREFETCH_EPISODES)
+        self._results: Queue[Episode | _Excluded] = Queue(PREFETCH_EPISODES)
         self._current = self._environments[0]
         self._last_heartbeat = monotonic()
 
-    def results(self, stopped: Callable[[], bool]) -> Iterator[SftExample | _Excluded]:
-        """Yield examples and exclusions until ``stopped``; end with the exclusion of an environment that hangs."""
+    def results(self, stopped: Callable[[], bool]) -> Iterator[Episode | _Excluded]:
+        """Yield episodes and exclusions until ``stopped``; end with the exclusion of an environment that hangs."""
         while not stopped():
             try:
                 left = self._last_heartbeat + self._timeout_s - monotonic()
@@ -134,7 +136,7 @@ class _EpisodeThread(threading.Thread):
                         envs[chosen] = env, checked_seeds(self._current.id, "train", env.tasks("train"))
                     env, seeds = envs[chosen]
                     seed = self._rng.randrange(SEED_RANGE) if seeds is None else self._rng.choice(seeds)
-                    example = self._play(env, seed, self._rng, self._heartbeat)
+                    episode = self._play(env, seed, self._rng, self._heartbeat)
             except BaseException as error:  # an environment may also raise SystemExit
                 failures[chosen] += 1
                 LOG.warning("a warm-up episode raised", exc_info=True, extra={"environment": str(chosen)})
@@ -145,12 +147,12 @@ class _EpisodeThread(threading.Thread):
                     self._put(_Excluded(self._current, reason))
             else:
                 failures[chosen] = 0
-                self._put(example)
+                self._put(episode)
 
     def _heartbeat(self) -> None:
         self._last_heartbeat = monotonic()
 
-    def _put(self, result: SftExample | _Excluded) -> None:
+    def _put(self, result: Episode | _Excluded) -> None:
         """Queue a result; a full queue does not count as a hang."""
         while not self.abandoned.is_set():
             self._heartbeat()

@@ -24,11 +24,14 @@ from ...records import Horizon, SampleImage
 from ..config.sections import EnvironmentConfig, SftWarmupConfig
 from ..learner.backends.base import LearnerBackend
 from ..learner.sft import SftExample
-from .random_episodes import PlayEpisode, random_episodes
+from .random_episodes import Episode, PlayEpisode, random_episodes
 
 
-def random_policy(renderer: Renderer, max_turns: int) -> PlayEpisode:
+def random_policy(renderer: Renderer, max_turns: int, max_images: int | None = None) -> PlayEpisode:
     """Return a function that plays an episode of at most ``max_turns`` turns with random valid actions.
+
+    An episode with more images than ``max_images`` has several contexts, as those of ``Conversation``: each turn is
+    learned in the one that it was played in, and the observations of the first one alone.
 
     It raises ``EnvironmentBroken`` on a valid action that the policy cannot write.
     """
@@ -42,22 +45,24 @@ def random_policy(renderer: Renderer, max_turns: int) -> PlayEpisode:
             )
         return renderer.encode_completion(action)
 
-    def play(env: TurnEnv, seed: int, rng: Random, heartbeat: Callable[[], None]) -> SftExample:
+    def play(env: TurnEnv, seed: int, rng: Random, heartbeat: Callable[[], None]) -> Episode:
         heartbeat()
         observation, _ = env.reset(seed=seed, options={"split": "train"})
-        conversation = Conversation(renderer, instructions(env))
-        example, images = SftExample([], []), list[SampleImage]()
+        conversation = Conversation(renderer, instructions(env), max_images)
+        episode, contents = list[SftExample](), dict[str, bytes]()
         for _ in range(max_turns):
             text, pictures = split(observation)
-            message = conversation.observe(text, [Image.of(one) for one in pictures])
-            start = len(conversation.prompt()) - len(message.tokens)
-            spans = [span for span in conversation.images() if span.offset >= start]
-            images += [
-                SampleImage(span.blob, len(example.ids) + span.offset - start, span.length, picture)
-                for span, picture in zip(spans, pictures, strict=True)
+            shown = [Image.of(one) for one in pictures]
+            contents |= {image.blob: picture for image, picture in zip(shown, pictures, strict=True)}
+            message = conversation.observe(text, shown)
+            if message.parent is None:
+                episode.append(SftExample([], []))
+            example, begins_again = episode[-1], message.parent is None and len(episode) > 1
+            example.images = [
+                SampleImage(span.blob, span.offset, span.length, contents[span.blob]) for span in conversation.images()
             ]
             example.ids += message.tokens
-            example.targets += [None] * len(message.tokens)
+            example.targets += [{} if begins_again else None] * len(message.tokens)
             valid = checked_actions(env)
             actions = [(encode(text), weight) for text, weight in valid]
             chosen = rng.choices(range(len(valid)), [weight for _, weight in valid])[0]
@@ -69,8 +74,7 @@ def random_policy(renderer: Renderer, max_turns: int) -> PlayEpisode:
             observation, _, terminated, truncated, _ = env.step(without_thoughts(valid[chosen][0]))
             if terminated or truncated:
                 break
-        example.images = images
-        return example
+        return episode
 
     return play
 
@@ -86,8 +90,8 @@ def next_token(actions: Sequence[tuple[Sequence[int], float]], prefix: Sequence[
     return {token: weight / total for token, weight in mass.items()}
 
 
-def resampled(source: Generator[SftExample], count: int, rng: Random) -> Iterator[SftExample]:
-    """Yield the first ``count`` examples of ``source``, then random ones of these without end; of none, nothing."""
+def resampled(source: Generator[Episode], count: int, rng: Random) -> Iterator[Episode]:
+    """Yield the first ``count`` episodes of ``source``, then random ones of these without end; of none, nothing."""
     kept = []
     for one in islice(source, count):
         kept.append(one)
@@ -140,6 +144,7 @@ def warm_up(
     renderer: Renderer,
     environments: Sequence[EnvironmentConfig],
     horizon: Horizon,
+    max_images: int,
     config: SftWarmupConfig,
     seed: int,
     timeout_s: float = 30.0,
@@ -149,6 +154,7 @@ def warm_up(
     """Train the learner's model and return the last loss. The learning rate falls linearly to 0.
 
     Args:
+        max_images: images in a context, at most.
         timeout_s: limit for one call of an environment.
         report: called with lines about progress and excluded environments.
         stopped: no further step begins once it returns True.
@@ -157,8 +163,9 @@ def warm_up(
         NoPlayableEnvironment: no environment can be played.
     """
     rng = Random(seed)  # noqa: S311 - reproducible, not secret
-    played = random_episodes(environments, random_policy(renderer, horizon.max_turns), rng, timeout_s, report, stopped)
-    source: Iterator[SftExample] = played
+    policy = random_policy(renderer, horizon.max_turns, max_images)
+    played = random_episodes(environments, policy, rng, timeout_s, report, stopped)
+    source: Iterator[Episode] = played
     playing_steps = config.steps
     if episodes := episodes_to_play(config, environments):
         source = resampled(played, episodes, Random(seed))  # noqa: S311
@@ -168,7 +175,7 @@ def warm_up(
     for step in range(config.steps):
         learning_rate = config.learning_rate * (1 - step / config.steps)
         began = monotonic()
-        batch = list(islice(source, config.batch_size))
+        batch = [example for episode in islice(source, config.batch_size) for example in episode]
         if stopped():
             break
         drawn = monotonic()

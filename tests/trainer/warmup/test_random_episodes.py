@@ -12,6 +12,7 @@ from turnwise.trainer.config.sections import EnvironmentConfig
 from turnwise.trainer.learner.sft import SftExample
 from turnwise.trainer.warmup.random_episodes import (
     MAX_CONSECUTIVE_FAILURES,
+    Episode,
     NoPlayableEnvironment,
     PlayEpisode,
     random_episodes,
@@ -32,31 +33,31 @@ def faulty(fault: str, where: str) -> EnvironmentConfig:
     return EnvironmentConfig(id=FAULTY, options={"fault": fault, "where": where})
 
 
-def example_of(number: int) -> SftExample:
-    return SftExample([number], [None])
+def episode_of(number: int) -> Episode:
+    return [SftExample([number], [None])]
 
 
-def seed_only(env: TurnEnv, seed: int, rng: Random, heartbeat: Callable[[], None]) -> SftExample:
-    return example_of(seed)
+def seed_only(env: TurnEnv, seed: int, rng: Random, heartbeat: Callable[[], None]) -> Episode:
+    return episode_of(seed)
 
 
 def playing(classes: list[str]) -> PlayEpisode:
     """Return a function that makes two environment calls per episode and appends the environment's class name."""
 
-    def play(env: TurnEnv, seed: int, rng: Random, heartbeat: Callable[[], None]) -> SftExample:
+    def play(env: TurnEnv, seed: int, rng: Random, heartbeat: Callable[[], None]) -> Episode:
         heartbeat()
         env.reset(seed=seed)
         heartbeat()
         env.step("fault")
         classes.append(type(env.unwrapped).__name__)
-        return example_of(seed)
+        return episode_of(seed)
 
     return play
 
 
 def test_the_same_random_generator_yields_the_same_episodes() -> None:
     def seeds() -> list[int]:
-        return [one.ids[0] for one in islice(random_episodes([SITE], seed_only, Random(7), 5.0), 40)]
+        return [one.ids[0] for (one,) in islice(random_episodes([SITE], seed_only, Random(7), 5.0), 40)]
 
     assert seeds() == seeds()
     assert len(set(seeds())) == 40
@@ -64,7 +65,7 @@ def test_the_same_random_generator_yields_the_same_episodes() -> None:
 
 def test_an_environment_that_lists_its_tasks_plays_these_only() -> None:
     pool = EnvironmentConfig(id="turnwise/TextSite-v0", options={"pool_size": 3})
-    assert {one.ids[0] for one in islice(random_episodes([pool], seed_only, Random(7), 5.0), 40)} == {0, 1, 2}
+    assert {one.ids[0] for (one,) in islice(random_episodes([pool], seed_only, Random(7), 5.0), 40)} == {0, 1, 2}
 
 
 @pytest.mark.parametrize(
@@ -106,7 +107,7 @@ def test_a_consumer_that_is_slower_than_the_timeout_is_not_a_hang() -> None:
     first = list(islice(stream, 20))
     while monotonic() < pause_end:
         pass
-    assert len({one.ids[0] for one in [*first, *islice(stream, 40)]}) == 60
+    assert len({one.ids[0] for (one,) in [*first, *islice(stream, 40)]}) == 60
 
 
 def test_a_stop_ends_the_stream_while_an_environment_hangs() -> None:

@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 from turnwise.agents.tiny_model import new_model
 from turnwise.agents.tiny_vision_model import new_vision_model
+from turnwise.agents.tokens.conversation import Conversation
+from turnwise.agents.tokens.renderer import Image
 from turnwise.agents.tokens.renderers import load_renderer
 from turnwise.envs import EnvironmentBroken, make
 from turnwise.envs.base import Info, Obs, TurnEnv
@@ -80,10 +82,10 @@ def test_the_warm_up_lowers_the_loss_and_never_calls_the_oracle(model: Path, mon
     monkeypatch.setattr(TextSiteEnv, "oracle", called)
     learner = Learner(model, LearnerConfig(), DecoupledPPO(), Recompute(), 1.0)
     chat = load_renderer(model)
-    first = warm_up(learner, chat, SITE, HORIZON, SftWarmupConfig(steps=1), 0)
+    first = warm_up(learner, chat, SITE, HORIZON, 8, SftWarmupConfig(steps=1), 0)
     monkeypatch.setattr(sft, "REPORT_INTERVAL_S", -1.0)
     lines: list[str] = []
-    last = warm_up(learner, chat, SITE, HORIZON, SftWarmupConfig(steps=40), 0, report=lines.append)
+    last = warm_up(learner, chat, SITE, HORIZON, 8, SftWarmupConfig(steps=40), 0, report=lines.append)
     assert last < first - 1
     assert re.fullmatch(r"format warm-up: 1 of 40 steps; about \d+ s remain", lines[0])
     assert lines[-1] == "format warm-up: 40 of 40 steps; about 0 s remain"
@@ -108,14 +110,14 @@ def test_episodes_are_from_the_training_split_with_valid_actions(model: Path, mo
     examples = list(islice(random_episodes(SITE, play, Random(0), 30.0), 10))
     assert splits == {"train"}
     assert all(valid)
-    for one in examples:
+    for (one,) in examples:
         assert len(one.ids) == len(one.targets)
         assert all(target[token] > 0 for token, target in zip(one.ids, one.targets, strict=True) if target)
 
 
 def test_after_the_given_number_of_episodes_earlier_ones_are_sampled_again() -> None:
-    examples = (SftExample([number], [None]) for number in range(9))
-    taken = [one.ids[0] for one in islice(resampled(examples, 3, Random(0)), 40)]
+    examples = ([SftExample([number], [None])] for number in range(9))
+    taken = [one.ids[0] for (one,) in islice(resampled(examples, 3, Random(0)), 40)]
     assert taken[:3] == [0, 1, 2]
     assert set(taken[3:]) == {0, 1, 2}
     assert list(examples) == []
@@ -125,7 +127,7 @@ def test_a_valid_action_outside_of_the_vocabulary_is_named(tmp_path: Path) -> No
     site = make("turnwise/TextSite-v0", family="find")
     words = site.vocabulary()
     whole = random_policy(load_renderer(new_model(tmp_path / "whole", words)), max_turns=3)
-    assert whole(site, 0, Random(0), lambda: None).ids
+    assert whole(site, 0, Random(0), lambda: None)[0].ids
     part = random_policy(
         load_renderer(new_model(tmp_path / "part", [one for one in words if one != "click"])), max_turns=3
     )
@@ -161,7 +163,7 @@ def test_an_example_holds_the_images_of_its_observations(tmp_path: Path) -> None
     folder = new_vision_model(tmp_path / "model", ["task", "go"], hidden=32, heads=1, layers=1, max_context=64)
     renderer = load_renderer(folder)
     env = Pictures()
-    example = random_policy(renderer, 2)(env, 0, Random(0), lambda: None)
+    (example,) = random_policy(renderer, 2)(env, 0, Random(0), lambda: None)
     assert [one.content for one in example.images] == env.seen[:2]
     placeholder = renderer.encoder.control_token("<|image_pad|>")
     inside = [one.offset + place for one in example.images for place in range(one.length)]
@@ -173,3 +175,25 @@ def test_an_example_holds_the_images_of_its_observations(tmp_path: Path) -> None
         learner = Learner(folder, LearnerConfig(), DecoupledPPO(), Recompute(), 1.0)
         losses.append(learner.fit([example], 1e-3, weight))
     assert 0 < losses[0] < losses[1]
+
+
+def test_contexts_are_those_that_the_policy_will_see(tmp_path: Path) -> None:
+    """With a window of two images, the third and the fourth turn begin the context again."""
+    folder = new_vision_model(tmp_path / "model", ["task", "go"], hidden=32, heads=1, layers=1, max_context=64)
+    renderer, env = load_renderer(folder), Pictures()
+    contexts = random_policy(renderer, 4, 2)(env, 0, Random(0), lambda: None)
+    seen, conversation = [], Conversation(renderer, "", 2)
+    for picture in env.seen[:4]:
+        conversation.observe("task", [Image.of(picture)])
+        turn = renderer.encode_completion("go")
+        seen.append(([*conversation.prompt(), *turn], [span.offset for span in conversation.images()]))
+        conversation.act(turn, [0.0] * len(turn), [0] * len(turn))
+    assert [(one.ids, [image.offset for image in one.images]) for one in contexts] == seen[1:]
+    order = {bytes(picture): number for number, picture in enumerate(env.seen)}
+    shown = [[order[image.content] for image in one.images] for one in contexts]
+    assert shown == [[0, 1], [1, 2], [2, 3]]
+    learned = [sum(bool(target) for target in one.targets) for one in contexts]
+    assert learned == [2 * len(turn), len(turn), len(turn)]
+    assert [None in one.targets for one in contexts] == [True, False, False]
+    learner = Learner(folder, LearnerConfig(), DecoupledPPO(), Recompute(), 1.0)
+    assert learner.fit(contexts, 1e-3, 0.1) > 0

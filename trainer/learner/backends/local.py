@@ -195,6 +195,8 @@ class Learner:
         folder, self._profile_folder = self._profile_folder, None
         with profiled(folder):
             self._supervised = None
+            for scorer in filter(None, (self._scorer, self._reference)):
+                scorer.forget_images()
             rate = self._set_learning_rate(lr_progress, update)
             config = self.config
             counts = [len(trained_tokens(sample)) for sample in samples]
@@ -220,9 +222,6 @@ class Learner:
                 is_traced = number <= len(parts) // config.num_epochs  # the first pass
                 step_trace = (trace, [positions[index] for index in part]) if trace is not None and is_traced else None
                 steps.append(self._optimizer_step(chosen, start_logprobs, name, metrics, step_trace))
-            self._scorer.forget_images()
-            if self._reference is not None:
-                self._reference.forget_images()
             means = {
                 key: sum(step[key] for step in steps) / len(steps) if steps else empty
                 for key, empty in STEP_METRICS.items()
