@@ -4,6 +4,7 @@ Models are judged by their ``config.json``, before a run starts.
 """
 
 import tomllib
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -20,11 +21,12 @@ EXPERT_GRAIN = 32
 ONE_WINDOW = frozenset({"qwen2", "qwen2_5_vl_text", "qwen3"})
 """Values of ``model_type`` whose class in vLLM refuses a mixture of sliding and full layers."""
 
-IMAGE_TYPES = {"qwen2_5_vl": "Qwen2.5-VL", "qwen3_vl": "Qwen3-VL"}
+IMAGE_TYPES = {"llava": "LLaVA", "qwen2_5_vl": "Qwen2.5-VL", "qwen3_vl": "Qwen3-VL"}
 """The families of models that read images, and that play and are trained: their names by ``model_type``."""
+PARTS = {"llava": ("clip_vision_model", "llama")}
+"""Types of the vision tower and of the decoder, where a ``model_type`` stands for several."""
 REFUSED_IMAGE_TYPES = {
     "gemma3": "vLLM and `transformers` were measured to differ by up to 0.0009 nats, where 0.0001 are allowed",
-    "llava": "there is no renderer for its images, and vLLM loads no vision tower by the names of `transformers`",
 }
 """Reasons why further ones are refused, with vLLM 0.32 and `transformers` 5.19."""
 
@@ -152,14 +154,25 @@ def refuse_other_images(config: Any, model: str, key: str) -> None:
     Raises:
         ImagesNotSupported: as above; the message lists the families.
     """
-    if config.get_text_config() is config or config.model_type in IMAGE_TYPES:
+    if config.get_text_config() is config:
         return
-    reason = REFUSED_IMAGE_TYPES.get(config.model_type, "turnwise has neither its images in a prompt nor its tower")
+    if config.model_type in IMAGE_TYPES:
+        parts = config.vision_config.model_type, config.get_text_config().model_type
+        known = PARTS.get(config.model_type, parts)
+        if parts == known:
+            return
+        reason = f"its parts are {_quoted(parts)}, and those of the family {_quoted(known)}"
+    else:
+        reason = REFUSED_IMAGE_TYPES.get(config.model_type, "turnwise has neither its images in a prompt nor its tower")
     families = ", ".join(f"{name} (`{kind}`)" for kind, name in IMAGE_TYPES.items())
     raise ImagesNotSupported(
         f"`{key}`: {model} (`{config.model_type}`) cannot be used: it reads images or sound too, and {reason}. Set "
         f"`{key}` to one of the families that read images, {families}, or to a model that reads text alone"
     )
+
+
+def _quoted(names: Iterable[str]) -> str:
+    return " and ".join(f"`{name}`" for name in names)
 
 
 def refuse_unservable(model: Any, engine: EngineConfig, max_model_len: int, key: str = "model.path") -> None:

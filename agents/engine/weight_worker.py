@@ -29,7 +29,7 @@ from vllm.platforms import current_platform
 from ...process.freed_memory import return_freed_memory
 from ..weights.base import WeightReceiver, transport
 from ..weights.served_adapter import load_adapter, merged_folder, merged_weights
-from . import cpu_patches
+from . import cpu_patches, model_patches
 
 BACKEND = "turnwise"
 ROUNDED = "Attempted to load weight"
@@ -146,6 +146,7 @@ if BACKEND not in WeightTransferEngineFactory._registry:
     WeightTransferEngineFactory.register_engine(BACKEND, Receivers)
 if current_platform.is_cpu():
     cpu_patches.apply()
+model_patches.apply()
 if (parent := multiprocessing.parent_process()) is not None:
     # A killed actor cannot end the processes of vLLM, which hold the model.
     threading.Thread(target=_end_with, args=(parent,), name="end with the engine", daemon=True).start()

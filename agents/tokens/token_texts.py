@@ -16,7 +16,7 @@ from ..model_folder import base_model
 
 PARTIAL = "\N{REPLACEMENT CHARACTER}"
 """Decoded from a token with a part of a character only."""
-_REPEATED = re.compile(r"(<\|\w+\|>)(?:\s*\1)+")
+_REPEATED = re.compile(r"(<\|?\w+\|?>)(?:\s*\1)+")
 SPACE = "▁"
 """The sign of SentencePiece for a space before a word, which decoding one token alone drops."""
 

@@ -102,6 +102,26 @@ def _qwen2_5_vl(config: Any) -> dict[str, int]:
     }
 
 
+def _llava(config: Any) -> dict[str, int]:
+    """A CLIP, whose patches are tokens after two linear layers."""
+    tower, output = config.vision_config, config.text_config.hidden_size
+    hidden, inner, patch = tower.hidden_size, tower.intermediate_size, tower.num_channels * tower.patch_size**2
+    layer = 4 * hidden + 4 * (hidden + 1) * hidden + 2 * hidden * inner + hidden + inner
+    positions = (tower.image_size // tower.patch_size) ** 2 + 1
+    bias = int(config.multimodal_projector_bias)
+    projector = (hidden + bias) * output + (output + bias) * output
+    return {
+        "parameters": (1 + patch + positions + 4) * hidden + tower.num_hidden_layers * layer + projector,
+        "hidden": hidden,
+        "depth": tower.num_hidden_layers,
+        "layer_values": 9 * hidden + 3 * inner,
+        "end_values": 2 * hidden + 2 * output,
+        "patch_values": patch,
+        "merged": 1,
+        "features": output,
+    }
+
+
 def _patches(tower: Any) -> tuple[int, int]:
     """Return the values of a patch of a Qwen-VL, and the patches of a token."""
     return tower.in_channels * tower.temporal_patch_size * tower.patch_size**2, tower.spatial_merge_size**2
@@ -112,5 +132,9 @@ def _merger(wide: int, output: int) -> int:
     return (wide + 1) * wide + (wide + 1) * output
 
 
-SIZES: Mapping[str, Callable[[Any], dict[str, int]]] = {"qwen2_5_vl": _qwen2_5_vl, "qwen3_vl": _qwen3_vl}
+SIZES: Mapping[str, Callable[[Any], dict[str, int]]] = {
+    "llava": _llava,
+    "qwen2_5_vl": _qwen2_5_vl,
+    "qwen3_vl": _qwen3_vl,
+}
 """The sizes of each family from the configuration of a model."""

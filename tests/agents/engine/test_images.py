@@ -40,7 +40,11 @@ from turnwise.trainer.learner.model.vision import vision_tower
 from turnwise.trainer.learner.samples import samples
 from turnwise.trainer.learner.stored_images import StoredImages
 
-FAMILIES = ["qwen3_vl", pytest.param("qwen2_5_vl", marks=pytest.mark.soak)]
+FAMILIES = [
+    "qwen3_vl",
+    pytest.param("qwen2_5_vl", marks=pytest.mark.soak),
+    pytest.param("llava", marks=pytest.mark.soak),
+]
 SESSIONS, TURNS, TOKENS, UPDATES, WINDOW = 12, 4, 30, 4, 3
 
 

@@ -47,7 +47,6 @@ def test_a_model_that_vllm_cannot_serve_is_refused(
     ("family", "reason"),
     [
         ("gemma3", "differ by up to 0.0009 nats"),
-        ("llava", "vLLM loads no vision tower by the names"),
         ("idefics3", "neither its images"),
         ("mllama", "neither its images"),
     ],
@@ -57,6 +56,15 @@ def test_a_model_of_another_family_that_reads_images_is_refused(family: str, rea
         ImagesNotSupported, match=rf"^`--policy`: m \(`{family}`\) .*{reason}.*, Qwen3-VL \(`qwen3_vl`\)"
     ):
         refuse_other_images(AutoConfig.for_model(family), "m", "--policy")
+
+
+def test_a_llava_with_other_parts_is_refused() -> None:
+    pixtral = AutoConfig.for_model(
+        "llava", vision_config={"model_type": "pixtral"}, text_config={"model_type": "mistral"}
+    )
+    reason = "its parts are `pixtral` and `mistral`, and those of the family `clip_vision_model` and `llama`"
+    with pytest.raises(ImagesNotSupported, match=reason):
+        refuse_other_images(pixtral, "m", "model.path")
 
 
 @pytest.mark.parametrize(

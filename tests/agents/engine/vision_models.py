@@ -9,6 +9,9 @@ from turnwise.agents.tiny_model import word_tokenizer
 from turnwise.agents.tiny_vision_model import END, IMAGE, MAX_PIXELS, MIN_PIXELS, PATCH, START, VIDEO, new_vision_model
 
 CONTEXT = 4096
+LLAVA_IMAGE = "<image>"
+SIDE = 3 * PATCH
+"""Pixels of an image in the tiny LLaVA along each side."""
 STANDARD_DEVIATION = 0.1
 """Of random weights, and of the noise of scales and biases: every part of a layer changes the log-probabilities."""
 
@@ -17,7 +20,7 @@ def new_vision_family(family: str, folder: Path, vocabulary: Sequence[str], hidd
     """Write a model of two layers, with its tokenizer and its image processor."""
     if family == "qwen3_vl":
         return new_vision_model(folder, vocabulary, hidden=hidden, seed=2)
-    return {"qwen2_5_vl": _qwen2_5_vl}[family](folder, vocabulary, hidden)
+    return {"qwen2_5_vl": _qwen2_5_vl, "llava": _llava}[family](folder, vocabulary, hidden)
 
 
 def _qwen2_5_vl(folder: Path, vocabulary: Sequence[str], hidden: int) -> Path:
@@ -62,6 +65,42 @@ def _qwen2_5_vl(folder: Path, vocabulary: Sequence[str], hidden: int) -> Path:
             "image_std": [0.5] * 3,
         }
         (folder / file).write_text(json.dumps(settings))
+    return folder
+
+
+def _llava(folder: Path, vocabulary: Sequence[str], hidden: int) -> Path:
+    """A CLIP of three layers, of which the second is read, and a Llama."""
+    tokenizer = word_tokenizer(vocabulary, CONTEXT, control=(LLAVA_IMAGE,))
+    tower = {
+        "model_type": "clip_vision_model",
+        "num_hidden_layers": 3,
+        "hidden_size": hidden // 2,
+        "intermediate_size": hidden,
+        "num_attention_heads": 4,
+        "projection_dim": hidden,
+        "patch_size": PATCH,
+        "image_size": SIDE,
+    }
+    _write_model(
+        folder,
+        "llava",
+        tokenizer,
+        text_config={"model_type": "llama", **_text(tokenizer, hidden), "head_dim": hidden // 4},
+        vision_config=tower,
+        image_token_index=tokenizer.convert_tokens_to_ids(LLAVA_IMAGE),
+        image_seq_length=(SIDE // PATCH) ** 2,
+    )
+    processor = {
+        "image_processor_type": "CLIPImageProcessor",
+        "size": {"shortest_edge": SIDE},
+        "crop_size": {"height": SIDE, "width": SIDE},
+        "image_mean": [0.5] * 3,
+        "image_std": [0.5] * 3,
+    }
+    (folder / "preprocessor_config.json").write_text(json.dumps(processor))
+    files = {"processor_class": "LlavaProcessor", "patch_size": PATCH, "image_token": LLAVA_IMAGE}
+    files |= {"vision_feature_select_strategy": "default", "num_additional_image_tokens": 1}
+    (folder / "processor_config.json").write_text(json.dumps(files))
     return folder
 
 

@@ -23,7 +23,7 @@ SIDE = 40
 WORK = Workload(tokens=64, trained_tokens=64, is_split=True, image_tokens=48, update_image_tokens=480)
 
 
-TEXT = {
+TEXT: dict[str, Any] = {
     "vocab_size": 1000,
     "hidden_size": 64,
     "intermediate_size": 160,
@@ -33,15 +33,17 @@ TEXT = {
     "pad_token_id": 0,
 }
 SQUARES = {"num_heads": 2, "out_hidden_size": 64, "patch_size": 4}
-TOWERS = {
+TOWERS: dict[str, dict[str, Any]] = {
     "qwen3_vl": {"depth": 3, **SQUARES, "num_position_embeddings": 64, "deepstack_visual_indexes": [0, 1]},
+    "llava": {"num_hidden_layers": 3, "num_attention_heads": 2, "patch_size": 4, "image_size": 4 * SIDE},
     "qwen2_5_vl": {"depth": 3, **SQUARES, "window_size": 16, "fullatt_block_indexes": [1]},
 }
 
 
 def config_of(family: str = "qwen3_vl", **vision: int) -> Any:
     tower = {"hidden_size": 64, "intermediate_size": 128, **TOWERS[family], **vision}
-    return AutoConfig.for_model(family, text_config=TEXT, vision_config=tower)
+    text = {**TEXT, "model_type": "llama"} if family == "llava" else TEXT
+    return AutoConfig.for_model(family, text_config=text, vision_config=tower)
 
 
 @pytest.mark.parametrize("family", TOWERS)
@@ -65,9 +67,9 @@ def kept_bytes(config: Any) -> int:
             kept[storage.data_ptr()] = storage.nbytes()
         return value
 
-    values, grids = torch.randn(SIDE**2, 96), torch.tensor([[1, SIDE, SIDE]])
-    family = family_of(model)
+    family, grids = family_of(model), torch.tensor([[1, SIDE, SIDE]])
     assert family is not None
+    values = torch.randn(1, 3, 4 * SIDE, 4 * SIDE) if config.model_type == "llava" else torch.randn(SIDE**2, 96)
     with torch.autograd.graph.saved_tensors_hooks(count, lambda value: value):
         features = family.features(model.base_model, values, grids)
     return sum(kept.values()) + sum(one.nbytes for layer in features for one in layer)

@@ -22,7 +22,7 @@ from ....user_files import UnreadableFile, read_json_object
 from ...config.sections import LoraConfig
 from . import packed_attention as attention
 from .adapter import Adapter, verify_base
-from .vision import vision_tower
+from .vision import freeze_vision
 
 logging.disable_progress_bar()
 
@@ -240,8 +240,7 @@ def load_policy(
     base = base_model(folder)
     if lora is None:
         model = load_model(base, device)
-        if not trains_vision:
-            vision_tower(model).requires_grad_(False)
+        freeze_vision(model, whole=not trains_vision)
         return model, None
     model = load_model(base, "cpu")  # the device has no room for weights in float32 that become smaller
     adapter = Adapter(model, lora, base)

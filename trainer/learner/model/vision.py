@@ -33,6 +33,14 @@ def vision_tower(model: Any) -> torch.nn.ModuleList:
     return torch.nn.ModuleList(getattr(model.base_model, name) for name in (family.parts if family else ()))
 
 
+def freeze_vision(model: Any, *, whole: bool) -> None:
+    """Train none of the parts of a model that read images; unless ``whole``, only those that change no feature."""
+    if whole:
+        vision_tower(model).requires_grad_(False)
+    elif family := family_of(model):
+        torch.nn.ModuleList(family.unused(model.base_model)).requires_grad_(False)
+
+
 def language_model(model: Any) -> torch.nn.Module:
     """Return the decoder of a model, without the parts that read images."""
     found: torch.nn.Module = model.base_model.language_model if family_of(model) else model

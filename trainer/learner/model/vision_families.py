@@ -44,6 +44,10 @@ class VisionFamily(ABC):
         """Return the features of images, (tokens, hidden) per image: first those that take the place of embeddings,
         then per early layer of the decoder those that are added to its output."""
 
+    def unused(self, base: Any) -> list[torch.nn.Module]:
+        """Return what is in ``parts`` and changes no feature; it is not trained."""
+        return []
+
     def positions(self, base: Any, token_ids: Tensor, flat: Tensor, mask: Tensor, grids: Sequence[Tensor]) -> Tensor:
         """Return the positions of one sequence, (1, tokens) or, in time, height and width, (3, 1, tokens).
 
@@ -113,7 +117,36 @@ class Qwen3Vl(Qwen25Vl):
         return Qwen3VLModelOutputWithPast(last_hidden_state=result.last_hidden_state)
 
 
-FAMILIES: Mapping[str, VisionFamily] = {"qwen2_5_vl": Qwen25Vl(), "qwen3_vl": Qwen3Vl()}
+class Llava(VisionFamily):
+    """LLaVA: a CLIP, whose features a projector maps into the decoder; positions are those of text."""
+
+    parts = ("vision_tower", "multi_modal_projector")
+
+    def image_processor(self) -> Any:
+        """Return the class of CLIP."""
+        from transformers.models.clip.image_processing_clip import CLIPImageProcessor
+
+        return CLIPImageProcessor
+
+    def patches(self, made: Mapping[str, Tensor], config: Any) -> Patches:
+        """Return a square, of which each patch is a token; that of the class is one only if all are selected."""
+        values, tower = made["pixel_values"], config.vision_config
+        side = tower.image_size // tower.patch_size
+        length = side**2 + (config.vision_feature_select_strategy == "full")
+        return Patches(values, torch.tensor([1, side, side]), length)
+
+    def features(self, base: Any, values: Tensor, grids: Tensor) -> list[Sequence[Tensor]]:
+        """Return the projected features of one layer of the tower."""
+        return [base.get_image_features(values, return_dict=True).pooler_output]
+
+    def unused(self, base: Any) -> list[torch.nn.Module]:
+        """Return the layers of the tower after the one that is read, and the norm of its result."""
+        tower, layer = base.vision_tower, base.config.vision_feature_layer
+        read = layer % (len(tower.encoder.layers) + 1)
+        return [tower.post_layernorm, *tower.encoder.layers[read:]]
+
+
+FAMILIES: Mapping[str, VisionFamily] = {"llava": Llava(), "qwen2_5_vl": Qwen25Vl(), "qwen3_vl": Qwen3Vl()}
 """By ``model_type``."""
 
 

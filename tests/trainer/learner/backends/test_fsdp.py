@@ -17,11 +17,11 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from turnwise.agents.tiny_model import new_model
-from turnwise.agents.tiny_vision_model import new_vision_model
 from turnwise.agents.weights.base import Link
 from turnwise.agents.weights.collective.receiver import CollectiveReceiver
 from turnwise.agents.weights.shm import read_generation
 from turnwise.errors import TurnwiseError
+from turnwise.tests.agents.engine.vision_models import new_vision_family
 from turnwise.tests.trainer.learner.model.image_samples import image_samples
 from turnwise.tests.trainer.learner.train_samples import VOCABULARY, train_samples
 from turnwise.trainer.algorithms.losses.base import PolicyLoss
@@ -256,10 +256,15 @@ def test_three_ranks_of_one_host_load_one_after_the_other(tmp_path: Path, ray: A
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("vision", ["trained", "frozen"])
-def test_two_ranks_train_a_model_that_reads_images_as_one_does(tmp_path: Path, ray: Any, vision: str) -> None:
+@pytest.mark.parametrize(
+    ("family", "vision"),
+    [("qwen3_vl", "trained"), ("qwen3_vl", "frozen"), ("qwen2_5_vl", "trained"), ("llava", "trained")],
+)
+def test_two_ranks_train_a_model_that_reads_images_as_one_does(
+    tmp_path: Path, ray: Any, family: str, vision: str
+) -> None:
     """In the second update no sample has images, and in the third one rank is idle."""
-    model = new_vision_model(tmp_path / "model", VOCABULARY, hidden=64, seed=3)
+    model = new_vision_family(family, tmp_path / "model", VOCABULARY, hidden=64)
     changes = {"vision": vision, "learning_rate": 1e-3, "max_tokens_per_micro_batch": 48}
     samples = image_samples(model)
     loss = DecoupledPPO(entropy_coef=0.1, reference_kl_coef=0.1)
@@ -272,7 +277,7 @@ def test_two_ranks_train_a_model_that_reads_images_as_one_does(tmp_path: Path, r
         assert found == pytest.approx(expected, rel=1e-4, abs=1e-5)
     weights = published(two)
     assert weights.keys() == dict(one.named_parameters()).keys()
-    assert any(".visual." in name for name in weights) == (vision == "trained")
+    assert any(".visual." in name or ".vision_tower." in name for name in weights) == (vision == "trained")
     for name, parameter in one.named_parameters():
         assert torch.allclose(weights[name], parameter.detach().flatten(), rtol=0, atol=1e-4)
     two.close()

@@ -1,4 +1,4 @@
-"""Training samples with images for a tiny Qwen3-VL, without a store and without episodes."""
+"""Training samples with images for a tiny model, without a store and without episodes."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,6 +7,7 @@ import numpy as np
 from turnwise.agents.tokens.conversation import Conversation
 from turnwise.agents.tokens.renderer import Image, Renderer
 from turnwise.agents.tokens.renderers import load_renderer
+from turnwise.agents.tokens.renderers.images import ImageRenderer
 from turnwise.records import Message, Sample, SampleImage
 from turnwise.tests.agents.pictures import png
 from turnwise.trainer.algorithms.groups import TrainSample
@@ -21,7 +22,8 @@ and a sample without images."""
 def conversation(renderer: Renderer, number: int, pictures: Sequence[bytes]) -> list[Message]:
     """Return a conversation of two turns, whose first observation shows pictures. In the first turn of every second
     one, the policy sampled the control token of an image."""
-    (control,) = renderer.encoder.encode("<|image_pad|>", {}, start=False)
+    assert isinstance(renderer, ImageRenderer)
+    (control,) = renderer.encoder.encode(renderer.placeholder, {}, start=False)
     words = [renderer.encoder.encode(word, {}, start=False)[0] for word in ("w3", "w5", "w7")]
     one = Conversation(renderer, "w1 w2")
     messages = []

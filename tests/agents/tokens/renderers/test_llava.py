@@ -1,0 +1,81 @@
+"""Chats with images of LLaVA: every image is cut to a square of the same number of tokens, and no token encloses it."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from turnwise.agents.errors import UnusableChat
+from turnwise.agents.tokens.conversation import Conversation
+from turnwise.agents.tokens.renderer import Image, Renderer
+from turnwise.agents.tokens.renderers import load_renderer
+from turnwise.tests.agents.engine.vision_models import LLAVA_IMAGE, SIDE, new_vision_family
+from turnwise.tests.agents.pictures import png
+
+TOKENS = 9
+"""3 x 3 patches."""
+WIDE, SMALL = Image.of(png(140, 84)), Image.of(png(56, 56))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return new_vision_family("llava", tmp_path_factory.mktemp("vision") / "model", ["page", "find", "click"], 32)
+
+
+@pytest.fixture(scope="module")
+def renderer(folder: Path) -> Renderer:
+    return load_renderer(folder)
+
+
+def sampled(conversation: Conversation, tokens: list[int]) -> None:
+    conversation.act(tokens, [-0.5] * len(tokens), [0] * len(tokens))
+
+
+def test_images_have_one_length_and_follow_one_another(renderer: Renderer) -> None:
+    conversation = Conversation(renderer, "find")
+    conversation.observe("page", [WIDE, SMALL])
+    prompt, (wide, small) = conversation.prompt(), conversation.images()
+    part = renderer.encoder.control_token(LLAVA_IMAGE)
+    assert (wide.blob, wide.length, small.blob, small.length) == (WIDE.blob, TOKENS, SMALL.blob, TOKENS)
+    assert small.offset == wide.offset + TOKENS
+    assert prompt[wide.offset : small.offset + TOKENS] == [part] * 2 * TOKENS
+    assert renderer.encoder.decode(prompt) == "find page"
+    assert renderer.image_size(WIDE) == (SIDE, SIDE)
+
+
+def test_stored_images_are_found_between_sampled_control_tokens(renderer: Renderer) -> None:
+    part = renderer.encoder.control_token(LLAVA_IMAGE) or 0
+    conversation = Conversation(renderer, "find")
+    for images in ([SMALL], [WIDE, SMALL]):
+        conversation.observe(f"page {LLAVA_IMAGE}", images)
+        sampled(conversation, [part, part, *renderer.encode_completion("click")])
+    conversation.drop_oldest_turns(1)
+    root = conversation.observe("page", [SMALL])
+    assert root.parent is None
+    spans = conversation.images()
+    assert [span.blob for span in spans] == [WIDE.blob, SMALL.blob, SMALL.blob]
+    assert renderer.image_spans(list(root.tokens), [WIDE, SMALL, SMALL]) == spans
+    with pytest.raises(ValueError, match=r"images of \[9, 9, 9\] tokens, and its images have \[9, 9\]"):
+        renderer.image_spans(list(root.tokens), [WIDE, SMALL])
+
+
+@pytest.mark.parametrize(
+    ("file", "change", "reason"),
+    [
+        ("config.json", {"image_token_index": 1}, "`image_token_index` in its `config.json` is 1, and `<image>`"),
+        (
+            "config.json",
+            {"vision_feature_layer": [-2, -5]},
+            r"`vision_feature_layer` .* is \[-2, -5\], and vLLM serves",
+        ),
+        ("preprocessor_config.json", {"crop_size": 99}, "`crop_size` .* is 99, and the vision tower .* of 42 pixels"),
+    ],
+)
+def test_files_that_do_not_fit_are_refused(
+    folder: Path, tmp_path: Path, file: str, change: dict[str, object], reason: str
+) -> None:
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    content = json.loads((tmp_path / file).read_text())
+    (tmp_path / file).write_text(json.dumps(content | change))
+    with pytest.raises(UnusableChat, match=reason):
+        load_renderer(tmp_path)
