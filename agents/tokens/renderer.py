@@ -12,6 +12,8 @@ from typing import Any, Protocol, Self
 from ...records import Role
 from .encoding import Encoder
 
+PNG_SIGNATURE, PNG_HEADER_BYTES = b"\x89PNG\r\n\x1a\n", 24
+
 
 @dataclass(frozen=True, slots=True)
 class Image:
@@ -25,7 +27,13 @@ class Image:
 
     @classmethod
     def of(cls, png: bytes) -> Self:
-        """Return the image in a PNG file."""
+        """Return the image in a PNG file.
+
+        Raises:
+            ValueError: it is another file.
+        """
+        if not png.startswith(PNG_SIGNATURE) or len(png) < PNG_HEADER_BYTES:
+            raise ValueError("an image is no PNG, which is what policies read")
         width, height = struct.unpack_from(">II", png, 16)
         return cls(hashlib.sha256(png).hexdigest(), width, height)
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ...store.database import Database
     from ...store.exchange.episodes import Episode
     from ...store.exchange.exporting import MakeWriter
+    from ...store.exchange.importing import Encode
 
 Format = Literal["parquet", "parquet-steps", "atif", "messages", "sharegpt", "html"]
 RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
@@ -239,9 +240,10 @@ def _system_prompts() -> Callable[[Group], str]:
     return read
 
 
-def _encoder(folder: Path) -> Callable[[Group, Trajectory], Trajectory]:
+def _encoder(folder: Path) -> "Encode":
     """Return a function that adds the messages of an expert's turns. Raises CannotExchange."""
     from ...agents.demonstrations import with_messages
+    from ...agents.tokens.renderer import Image
     from ...agents.tokens.renderers import load_renderer
 
     try:
@@ -250,10 +252,11 @@ def _encoder(folder: Path) -> Callable[[Group, Trajectory], Trajectory]:
         raise CannotExchange(f"`--tokenizer {folder}`: {error}") from error
     system = _system_prompts()
 
-    def encode(group: Group, trajectory: Trajectory) -> Trajectory:
+    def encode(episode: "Episode") -> Trajectory:
+        group, trajectory = episode.group, episode.trajectory
         prompt = "\n\n".join(part for part in (group.prompt_prefix, system(group)) if part)
         try:
-            return with_messages(trajectory, renderer, prompt)
+            return with_messages(trajectory, renderer, prompt, lambda name: Image.of(episode.images[name]))
         except ValueError as error:
             raise CannotExchange(f"trajectory {trajectory.id} cannot be encoded: {error}") from error
 

@@ -17,7 +17,7 @@ from uuid import UUID, uuid5
 import numpy as np
 from sqlalchemy import Connection, select
 
-from ...records import NO_VERSION, Group, GroupState, Message, Purpose, Role, Source, Task, Trajectory
+from ...records import NO_VERSION, GroupState, Message, Purpose, Role, Source, Task, Trajectory
 from .. import operations
 from ..content.blobs import PNG, NewBlob
 from ..content.rows import Written, by_idx, rows_of
@@ -38,7 +38,7 @@ _COPY = "turnwise: the trajectory of a policy, as an expert's"
 
 TaskId = Callable[[Task], str]
 """Returns the id of a task, the hash of its other fields."""
-Encode = Callable[[Group, Trajectory], Trajectory]
+Encode = Callable[[Episode], Trajectory]
 """Returns a trajectory with the messages of its turns."""
 
 
@@ -134,7 +134,7 @@ def as_expert(episode: Episode, run: str, task_id: TaskId, encode: Encode | None
         messages=tuple(map(as_expert_message, one.messages)),
     )
     if encode is not None and not imported.messages:
-        imported = encode(group, imported)
+        imported = encode(replace(episode, group=group, trajectory=imported))
     return replace(episode, group=group, trajectory=imported)
 
 

@@ -2,13 +2,20 @@
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from turnwise.agents.tiny_model import new_model
-from turnwise.records import Source
+from turnwise.agents.tiny_vision_model import new_vision_model
+from turnwise.agents.tokens.renderer import Image
+from turnwise.console.commands.exchange import CannotExchange, _encoder
+from turnwise.envs import make
+from turnwise.records import Group, Horizon, Source, Status, Step, Task, Trajectory
 from turnwise.store import queries
 from turnwise.store.database import open_database
+from turnwise.store.exchange.episodes import Episode
+from turnwise.tests.agents.pictures import picture, png
 from turnwise.tests.agents.players import SITE, Stage, on_stage
 from turnwise.tests.store.exchange.atif.test_models import changed
 from turnwise.tests.trainer.algorithms.replay.test_demonstrations import ready, recorded, update_step
@@ -126,6 +133,26 @@ def test_a_document_of_another_program_is_encoded_by_the_given_tokenizer(turnwis
     assert "added                 0 (as demonstrations: without log-probabilities and versions)\n" in again.out
     shown = turnwise("trajectories", "show", row.id, "--brief", "--store", url).out
     assert "trained on    no: it is imported, as a demonstration, which `behavior_cloning` reads\n" in shown
+
+
+def test_demonstrations_with_pictures_are_encoded(tmp_path: Path) -> None:
+    words = [*make(ENV).vocabulary(), "click", "home"]
+    encode = _encoder(new_vision_model(tmp_path / "model", words, hidden=32, heads=1, layers=1))
+    one, other = png(56, 56, 1), png(84, 56, 2)
+    contents = {Image.of(each).blob: each for each in (one, other)}
+    steps = [
+        Step(turn, "home", "", "click home", 0.0, {}, False, False, True, "", None, 0.0, 0.0, images=[name])
+        for turn, name in enumerate(contents)
+    ]
+    task = Task("t", ENV, "", 0, "train")
+    group = Group("g", "r", task, Horizon(2, 4, 64, 256), 1)
+    trajectory = Trajectory("a", "r", "g", 0, 0, Status.COMPLETED, Source.EXPERT, steps=steps)
+    made = encode(Episode(group, trajectory, images=contents))
+    first, second = contents
+    assert [list(message.images) for message in made.messages] == [[first], [], [second], []]
+    unread = replace(trajectory, steps=[replace(steps[0], images=["0" * 64])])
+    with pytest.raises(CannotExchange, match="trajectory a cannot be encoded: an image is no PNG"):
+        encode(Episode(group, unread, images={"0" * 64: picture("RGB", kind="JPEG")}))
 
 
 WRONG = [
