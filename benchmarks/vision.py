@@ -53,6 +53,7 @@ from turnwise.store.content.blobs import PNG
 from turnwise.store.database import Database, open_database
 from turnwise.store.maintenance.sizes import measure
 from turnwise.store.schema import blob, step, step_image
+from turnwise.trainer.cluster.runtime import start_ray, stop_ray
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 PROGRAM = str(Path(sys.executable).with_name("turnwise"))
@@ -151,14 +152,12 @@ async def play(engine: Any, model: Path, sessions: int, turns: int) -> dict[str,
 
 def images_per_turn(sessions: int, turns: int) -> dict[str, float]:
     """Return the images that arrive at an engine and that its prompts show, per turn."""
-    import ray
-
-    ray.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    start_ray()
     with tempfile.TemporaryDirectory() as folder:
         model = new_vision_model(Path(folder) / "model", ["w1"])
         engine = start_engine(EngineConfig(kv_cache_memory_bytes=64 << 20), model)
         found = asyncio.run(play(engine, model, sessions, turns))
-    ray.shutdown()
+    stop_ray()
     return {f"images_{name}_per_turn": round(value, 3) for name, value in found.items()}
 
 
