@@ -27,6 +27,18 @@ IMAGE_MODULES = tuple(
 _declared: list[Any] = []
 
 
+def refuse_missing() -> None:
+    """Raise unless torchvision can be made importable. Imports nothing.
+
+    Raises:
+        TurnwiseError: it is not installed.
+    """
+    if importlib.util.find_spec("torchvision") is None and not (Path(sys.prefix) / FOLDER / "torchvision").is_dir():
+        raise TurnwiseError(
+            "a policy that reads images needs `torchvision`, which is not installed: run `make install`"
+        )
+
+
 def enable() -> None:
     """Make torchvision importable in this process, and let `transformers` prepare images with it; idempotent. Imports
     torch.
@@ -41,13 +53,9 @@ def enable() -> None:
         return
     import torch
 
+    refuse_missing()
     if importlib.util.find_spec("torchvision") is None:
-        folder = Path(sys.prefix) / FOLDER
-        if not (folder / "torchvision").is_dir():
-            raise TurnwiseError(
-                "a policy that reads images needs `torchvision`, which is not installed: run `make install`"
-            )
-        sys.path.append(str(folder))
+        sys.path.append(str(Path(sys.prefix) / FOLDER))
     library: Any = torch.library.Library("torchvision", "FRAGMENT")  # type: ignore[no-untyped-call]
     _declared.append(library)  # an operator is gone with its library
     if torch.version.cuda is None and not hasattr(torch.ops.torchvision, "nms"):

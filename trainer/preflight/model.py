@@ -8,7 +8,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ...agents.engine.config import refuse_other_images, refuse_unservable
+from ...agents import vision_packages
+from ...agents.engine.config import IMAGE_TYPES, refuse_other_images, refuse_unservable
 from ...agents.errors import UnusableChat
 from ...agents.model_folder import ADAPTER_CONFIG, ADAPTER_WEIGHTS, base_model, is_adapter, reads_images
 from ...agents.tokens.conversation import Conversation
@@ -130,6 +131,7 @@ def unplannable_model(subject: Subject) -> None:
         refuse_broken_settings(folder)
     found = config_of(model)
     refuse_unsupported_config(found, model, "model.path")
+    refuse_frozen_vision(config, found)
     refuse_short_positions(found, model, "model.path", config.max_context)
     if config.num_engines:
         refuse_unservable(found, config.engine, config.max_context)
@@ -180,6 +182,7 @@ def refuse_untrainable_model(config: RunConfig, model: Path) -> None:
     from ..learner.model.supported import refuse_unsupported
 
     renderer, own = refuse_unusable(model, "model.path", config.max_context, trains=True)
+    refuse_frozen_vision(config, own)
     if config.num_engines:
         refuse_unservable(own, config.engine, config.max_context)
     if renderer.reads_images and config.advantage.needs_token_model:
@@ -209,6 +212,22 @@ def refuse_untrainable_model(config: RunConfig, model: Path) -> None:
         )
 
 
+def refuse_frozen_vision(config: RunConfig, model: Any) -> None:
+    """Refuse to freeze the vision tower of a model that has none.
+
+    Args:
+        model: its configuration, as `transformers` reads it.
+
+    Raises:
+        TurnwiseError: as above.
+    """
+    if config.learner.vision == "frozen" and model.model_type not in IMAGE_TYPES:
+        raise TurnwiseError(
+            f'`learner.vision` is "frozen", and the model (`{model.model_type}`) reads text alone: remove the key, or '
+            "set `model.path` to a model that reads images"
+        )
+
+
 def refuse_unusable(model: Path, key: str, max_context: int, *, trains: bool = False) -> tuple[Renderer, Any]:
     """Return the renderer and the configuration of a model that turnwise can play with, and train if it ``trains``.
 
@@ -228,6 +247,8 @@ def refuse_unusable(model: Path, key: str, max_context: int, *, trains: bool = F
     refuse_broken_settings(folder)
     config = refuse_unsupported(folder, key) if trains else read_config(folder, key)
     refuse_other_images(config, str(folder), key)
+    if config.model_type in IMAGE_TYPES:
+        vision_packages.refuse_missing()
     refuse_quantized(config, str(folder), key)
     refuse_short_positions(config, str(folder), key, max_context)
     refuse_foreign_special_ids(folder, config)

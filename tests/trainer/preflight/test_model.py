@@ -1,8 +1,10 @@
 """A model folder is refused before anything starts, in one line that names the file or key to change."""
 
+import importlib.util
 import json
 import os
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -26,7 +28,9 @@ from turnwise.trainer.preflight.model import (
     positions_of,
     refuse_untrainable_model,
     refuse_unusable,
+    unplannable_model,
     unplayable_model,
+    untrainable_model,
 )
 from turnwise.trainer.preflight.refusal import Command
 
@@ -414,3 +418,42 @@ def test_a_model_that_reads_images_is_trained_with_what_reads_images(tmp_path: P
         refuse_untrainable_model(config(horizon=horizon, model={"reference": str(text)}), vision)
     with pytest.raises(TurnwiseError, match="`advantage`: its token model reads text alone"):
         refuse_untrainable_model(config(horizon=horizon, advantage={"name": "prime"}), vision)
+
+
+@pytest.mark.parametrize("family", ["idefics3", "mllama"])
+@pytest.mark.parametrize(
+    ("check", "command", "key"),
+    [
+        (untrainable_model, Command.TRAIN, "model.path"),
+        (unplannable_model, Command.PLAN, "model.path"),
+        (unplayable_model, Command.EVAL, "--policy"),
+    ],
+)
+def test_another_family_that_reads_images_is_refused_at_the_start(
+    tmp_path: Path, check: Any, command: Command, key: str, family: str
+) -> None:
+    AutoConfig.for_model(family).save_pretrained(tmp_path)
+    with pytest.raises(TurnwiseError, match=rf"^`{key}`: .*`{family}`.* cannot be used: .*LLaVA \(`llava`\)"):
+        call(check, run(tmp_path), command, model=tmp_path)
+
+
+def test_a_vision_tower_is_frozen_only_where_there_is_one(model: Path) -> None:
+    config = run(model)
+    frozen = config.model_copy(update={"learner": config.learner.model_copy(update={"vision": "frozen"})})
+    with pytest.raises(
+        TurnwiseError, match=r'`learner\.vision` is "frozen", and the model \(`llama`\) reads text alone'
+    ):
+        refuse_untrainable_model(frozen, model)
+
+
+def test_a_model_that_reads_images_is_refused_without_torchvision(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run from stored trajectories has no engine, which would fail at its start."""
+    AutoConfig.for_model("qwen3_vl").save_pretrained(tmp_path)
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    found = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name, *of: None if name == "torchvision" else found(name, *of)
+    )
+    assert "needs `torchvision`, which is not installed: run `make install`" in refusal(tmp_path)
