@@ -74,11 +74,18 @@ class Png(bytes):
         return int.from_bytes(self[20:24], "big")
 
     def pixels(self) -> NDArray[np.uint8]:
-        """Return the pixels, height x width x 3, with Pillow. Raises OSError: the compressed pixels are damaged."""
+        """Return the pixels, height x width x 3, with Pillow.
+
+        Raises:
+            OSError: the file is damaged after its header, or far larger than its bytes.
+        """
         from PIL import Image
 
-        with Image.open(BytesIO(self), formats=["PNG"]) as opened:
-            return np.asarray(opened.convert("RGB"))
+        try:
+            with Image.open(BytesIO(self), formats=["PNG"]) as opened:
+                return np.asarray(opened.convert("RGB"))
+        except (SyntaxError, ValueError, Image.DecompressionBombError) as error:
+            raise OSError(f"{self!r} cannot be decoded: {error}") from error
 
     def __repr__(self) -> str:
         return f"Png({self.width} x {self.height}, {len(self)} bytes)"

@@ -1,5 +1,7 @@
 """Pictures smaller than the screen: their size, the coordinates of actions, and what is drawn on them."""
 
+import zlib
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -8,6 +10,7 @@ from turnwise.envs.computer.calls import Action, Invalid
 from turnwise.envs.computer.scaling import Scale
 from turnwise.envs.desktop.env import DesktopEnv
 from turnwise.envs.spaces import Png, PngSpace
+from turnwise.tests.agents.pictures import claimed, noted
 
 
 @given(st.integers(1, 4000), st.integers(1, 4000), st.integers(1024, 4_000_000))
@@ -73,6 +76,9 @@ def test_the_space_and_a_black_picture_have_the_smaller_size() -> None:
     assert env.observation_space["image"] == PngSpace(512, 384)  # type: ignore[index]
     damaged = Png.encode(np.full((768, 1024, 3), 9, np.uint8))
     damaged = Png(damaged[:60] + bytes(40) + damaged[100:])
-    for png in (b"", damaged, Png.encode(np.full((8, 8, 3), 9, np.uint8))):
+    small, whole = Png.encode(np.full((8, 8, 3), 9, np.uint8)), Png.encode(np.full((768, 1024, 3), 9, np.uint8))
+    text = zlib.compress(bytes(2 << 20))
+    bombs = [noted(b"iTXt", b"a\0\1\0\0\0" + text, whole), noted(b"iCCP", b"a\0\0" + text, whole)]
+    for png in (b"", damaged, small, *bombs, claimed(20_000, 20_000), noted(b"IHDR", b"", whole)):
         image = env._image(png)
         assert (image.width, image.height, int(image.pixels().max())) == (512, 384, 0)

@@ -79,6 +79,7 @@ def test_a_bad_picture_leaves_by_name_or_as_it_is() -> None:
         "cut": "are not a PNG file",
         "bomb": "the limit is 8388608",
         "large": "the limit is 8388608",
+        "20,000 pixels": "the limit is 8388608",
         "animated GIF": "are not a PNG file",
     }
     for name, content in {**READABLE, **{name: one for name, (one, _) in UNREADABLE.items()}}.items():
