@@ -34,7 +34,7 @@ def parse(words: list[str]) -> tuple[str, dict[str, Any]]:
 
 @pytest.mark.parametrize("shown", SHOWN, ids=lambda shown: f"{Path(shown.page).stem}: {shown.text}")
 def test_a_command_can_be_typed(shown: Shown, tmp_path: Path) -> None:
-    files = files_of(ROOT / shown.page)
+    files = {one.name: one.read_text() for one in (ROOT / "examples").glob("*.py")} | files_of(ROOT / shown.page)
     for program, *words in shown.calls():
         assert all((ROOT / word).exists() for word in (program, *words) if word.startswith(FOLDERS)), shown.text
         for module, name in re.findall(r" ([a-z_]+):([a-zA-Z][\w-]*)", shown.text):
