@@ -6,7 +6,7 @@ element of the task is invalid, and is not carried out: it could change the scre
 """
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from hashlib import sha256
 from typing import ClassVar
@@ -19,9 +19,6 @@ from ..computer.elements import Node
 from ..episode import T, Turn
 from ..spaces import FreeText, Png, PngSpace
 from .base import INVALID_REWARD, TinyEnv
-
-OTHER_WEIGHT = 0.25
-"""Weight of an element that the goal does not name, among the valid actions; that of another one is 1."""
 
 
 def coordinates(pixels: int, cell_px: int) -> tuple[str, ...]:
@@ -51,12 +48,12 @@ class TinyPixelsEnv(TinyEnv[T]):
         """Return the elements that can be clicked, each with a name."""
 
     @abstractmethod
-    def _named(self) -> Sequence[str]:
-        """Return the names of the elements that the goal names."""
-
-    @abstractmethod
     def _click(self, x: int, y: int) -> Turn:
         """Click a point of an element; the observation of the turn is its words."""
+
+    def _weight(self, name: str) -> float:
+        """Return the weight of an element among the valid actions, which its clicks share."""
+        return 1.0
 
     @abstractmethod
     def _solution(self) -> str:
@@ -72,13 +69,9 @@ class TinyPixelsEnv(TinyEnv[T]):
         return sha256(self._picture).hexdigest()[:16]
 
     def valid_actions(self) -> list[tuple[str, float]]:
-        """Return the clicks on each element, those on elements that the goal names first in weight."""
-        named = self._named()
-        return [
-            (click, 1.0 if name in named else OTHER_WEIGHT)
-            for name, node in self._elements().items()
-            for click in self._clicks(node)
-        ]
+        """Return the clicks on each element."""
+        clicks = {name: self._clicks(node) for name, node in self._elements().items()}
+        return [(click, self._weight(name) / len(those)) for name, those in clicks.items() for click in those]
 
     def oracle(self) -> str:
         """Return the next click of the solution."""

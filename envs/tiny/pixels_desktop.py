@@ -16,7 +16,7 @@ from ..episode import Turn
 from ..options import one_of
 from ..spaces import Png
 from .base import end
-from .desktop import BY, Instance, buttons, display, draw, start_of
+from .desktop import BY, OTHER_WEIGHT, Instance, buttons, display, draw, start_of
 from .pixels import TinyPixelsEnv, coordinates
 
 FILES: Mapping[str, bytes] = {
@@ -84,8 +84,8 @@ class TinyPixelsDesktopEnv(TinyPixelsEnv[Instance]):
     def _elements(self) -> Mapping[str, Node]:
         return buttons(self._nodes)
 
-    def _named(self) -> Sequence[str]:
-        return self.episode.goal.split()
+    def _weight(self, name: str) -> float:
+        return 1.0 if name in self.episode.goal.split() else OTHER_WEIGHT
 
     def _solution(self) -> str:
         if self._presses >= len(self.episode.presses):

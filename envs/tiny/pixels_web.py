@@ -1,15 +1,16 @@
 """``turnwise/TinyPixelsWeb-v0``: click on the box of a color, seen in a screenshot of a real browser.
 
-The page has four boxes of different colors in a window of 112 x 112 pixels. An observation is the screenshot and the
-color in words, always ``task blue``; ``click 84 28`` clicks a point of the screenshot. A policy learns to find the blue
-box, and not what the word means. Valid actions favor that box: a random player clicks on it in four of seven episodes.
+The page has three boxes of different colors in a window of 112 x 112 pixels, each in a corner of its own. An
+observation is the screenshot and the color in words, always ``task blue``; ``click 84 28`` clicks a point of the
+screenshot. A policy learns to find the blue box, and not what the word means. A random player that clicks on boxes
+succeeds in one of three episodes.
 
 Reward: 1 for the box of the color; -0.3 for another box; -0.05 for a click that hits no box.
 """
 
 import json
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +24,8 @@ from .pixels import TinyPixelsEnv, coordinates
 
 SIDE_PX, CELL_PX = 112, 56
 CORNERS = [(x, y) for x in (0, CELL_PX) for y in (0, CELL_PX)]
-"""The left upper corner of each box, in pixels."""
+"""The left upper corners of the places of boxes, in pixels."""
+BOXES = 3
 COLORS: Mapping[str, str] = {
     "blue": "#0000ff",
     "orange": "#ffa500",
@@ -42,7 +44,7 @@ SERVER = f"echo '{PAGE}' > index.html && exec python3 -I -m http.server {PORT} -
 DRAW_SCRIPT = """(() => {
   document.body.replaceChildren();
   window.clicked = '';
-  for (const [name, color, x, y] of BOXES) {
+  for (const [name, color, x, y] of DRAWN) {
     const box = document.createElement('div');
     box.style.cssText = `left: ${x}px; top: ${y}px; background: ${color}`;
     box.onclick = () => { window.clicked = name; };
@@ -67,8 +69,8 @@ def draw(seed: int, split: str) -> Boxes:
 
     def instance() -> tuple[Boxes, bool]:
         wanted = draws.choice(TARGETS)
-        others = draws.sample([name for name in COLORS if name != wanted], len(CORNERS) - 1)
-        drawn = Boxes(wanted, dict(zip([wanted, *others], draws.sample(CORNERS, len(CORNERS)), strict=True)))
+        others = draws.sample([name for name in COLORS if name != wanted], BOXES - 1)
+        drawn = Boxes(wanted, dict(zip([wanted, *others], draws.sample(CORNERS, BOXES), strict=True)))
         return drawn, random.Random(str(drawn)).randrange(HELD_OUT_EVERY) == 0  # noqa: S311
 
     return draw_for(split, instance)
@@ -97,7 +99,7 @@ class TinyPixelsWebEnv(TinyPixelsEnv[Boxes]):
         self.episode = instance = draw(seed, split)
         boxes = [(name, COLORS[name], *place) for name, place in instance.places.items()]
         opening = {"do": "open", "url": URL, "reusable": True, "width": self.width, "height": self.height}
-        script = {"do": "script", "script": DRAW_SCRIPT.replace("BOXES", json.dumps(boxes)), "settle": True}
+        script = {"do": "script", "script": DRAW_SCRIPT.replace("DRAWN", json.dumps(boxes)), "settle": True}
         _, png = self._browser.open([opening, script, self._observe()])
         self._take(png)
         return self._seen(Turn(f"task {instance.wanted}", info={"extras": self._browser.extras() | {"task": "click"}}))
@@ -116,9 +118,6 @@ class TinyPixelsWebEnv(TinyPixelsEnv[Boxes]):
 
     def _elements(self) -> Mapping[str, Node]:
         return {name: {"rect": (*place, CELL_PX, CELL_PX)} for name, place in self.episode.places.items()}
-
-    def _named(self) -> Sequence[str]:
-        return (self.episode.wanted,)
 
     def _solution(self) -> str:
         return self.episode.wanted

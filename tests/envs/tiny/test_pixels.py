@@ -69,6 +69,7 @@ def test_the_clicks_are_where_the_picture_shows_the_boxes(web: TinyPixelsWebEnv)
         x, y = map(int, action.split()[1:])
         colors.add("#" + bytes(pixels[y, x]).hex())
     assert colors == {COLORS[name] for name in web.episode.places}
+    assert [weight for _, weight in web.valid_actions()] == [1.0] * 3  # a random player knows no more than the syntax
     assert seen["text"] == f"task {web.episode.wanted}"
 
 
@@ -81,8 +82,10 @@ def test_the_splits_share_no_boxes() -> None:
 def test_another_box_fails_and_a_click_on_no_box_is_invalid(web: TinyPixelsWebEnv) -> None:
     first: Any = web.reset(seed=2)[0]
     valid = {action for action, _ in web.valid_actions()}
+    (empty,) = {f"click {x} {y}" for x in (28, 84) for y in (28, 84)} - valid
     for bad in (
         "",
+        empty,
         "click",
         "click 112 28",
         "click 56 28",
