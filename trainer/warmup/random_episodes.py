@@ -2,7 +2,7 @@
 
 The warm-up runs third-party environments inside the driver process, so their failures are contained here:
 
-* An episode that raises is dropped.
+* An episode that raises is dropped; the first of several in a row is reported.
 * An environment that raises ``MAX_CONSECUTIVE_FAILURES`` times in a row, or whose call exceeds the timeout, is excluded
   with a warning; the others continue.
 * If no environment is left, ``NoPlayableEnvironment`` is raised with the last reason.
@@ -61,7 +61,7 @@ def random_episodes(
 
     Args:
         timeout_s: limit for one call of an environment.
-        report: called with one line per excluded environment.
+        report: called with one line per failed episode that follows a played one, and per excluded environment.
 
     Raises:
         NoPlayableEnvironment: every environment was excluded.
@@ -72,11 +72,14 @@ def random_episodes(
         thread.start()
         try:
             for result in thread.results(stopped):
-                if not isinstance(result, _Excluded):
+                if not isinstance(result, _Failed):
                     yield result
                     continue
-                playable = [one for one in playable if one is not result.environment]
                 name = env_key_of(result.environment.id, result.environment.options)
+                if not isinstance(result, _Excluded):
+                    report(f"an episode of the format warm-up in {name} failed: {result.reason}")
+                    continue
+                playable = [one for one in playable if one is not result.environment]
                 report(f"{name} is excluded from the format warm-up: {result.reason}")
                 if not playable:
                     raise NoPlayableEnvironment(
@@ -91,9 +94,16 @@ def random_episodes(
 
 
 @dataclass(frozen=True, slots=True)
-class _Excluded:
+class _Failed:
+    """An episode raised."""
+
     environment: EnvironmentConfig
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Excluded(_Failed):
+    """An environment is not played any more."""
 
 
 class _EpisodeThread(threading.Thread):
@@ -106,12 +116,12 @@ class _EpisodeThread(threading.Thread):
         self.abandoned = threading.Event()
         self._environments = list(environments)
         self._play, self._rng, self._timeout_s = play, rng, timeout_s
-        self._results: Queue[Episode | _Excluded] = Queue(PREFETCH_EPISODES)
+        self._results: Queue[Episode | _Failed] = Queue(PREFETCH_EPISODES)
         self._current = self._environments[0]
         self._last_heartbeat = monotonic()
 
-    def results(self, stopped: Callable[[], bool]) -> Iterator[Episode | _Excluded]:
-        """Yield episodes and exclusions until ``stopped``; end with the exclusion of an environment that hangs."""
+    def results(self, stopped: Callable[[], bool]) -> Iterator[Episode | _Failed]:
+        """Yield episodes, failures and exclusions until ``stopped``; end with the exclusion of one that hangs."""
         while not stopped():
             try:
                 left = self._last_heartbeat + self._timeout_s - monotonic()
@@ -140,9 +150,11 @@ class _EpisodeThread(threading.Thread):
             except BaseException as error:  # an environment may also raise SystemExit
                 failures[chosen] += 1
                 LOG.warning("a warm-up episode raised", exc_info=True, extra={"environment": str(chosen)})
-                if failures[chosen] >= MAX_CONSECUTIVE_FAILURES:
+                last = traceback.format_exception_only(error)[-1].strip()
+                if failures[chosen] == 1:
+                    self._put(_Failed(self._current, last))
+                elif failures[chosen] >= MAX_CONSECUTIVE_FAILURES:
                     playable.remove(chosen)
-                    last = traceback.format_exception_only(error)[-1].strip()
                     reason = f"{MAX_CONSECUTIVE_FAILURES} episodes in a row raised, the last {last}"
                     self._put(_Excluded(self._current, reason))
             else:
@@ -152,7 +164,7 @@ class _EpisodeThread(threading.Thread):
     def _heartbeat(self) -> None:
         self._last_heartbeat = monotonic()
 
-    def _put(self, result: Episode | _Excluded) -> None:
+    def _put(self, result: Episode | _Failed) -> None:
         """Queue a result; a full queue does not count as a hang."""
         while not self.abandoned.is_set():
             self._heartbeat()

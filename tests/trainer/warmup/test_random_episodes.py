@@ -1,5 +1,6 @@
 """Environments that break or hang during the format warm-up are excluded, and never stop it."""
 
+import re
 from collections.abc import Callable, Iterator
 from itertools import islice
 from random import Random
@@ -77,8 +78,9 @@ def test_an_environment_that_keeps_raising_is_excluded(fault: str, where: str) -
     stream = random_episodes([SITE, faulty(fault, where)], playing(classes), Random(0), 5.0, reported.append)
     assert len(list(islice(stream, 60))) == 60
     assert set(classes) == {"TextSiteEnv"}
-    (line,) = reported
+    first, line = reported
     assert FAULTY in line
+    assert re.match(f"an episode of the format warm-up in .*{FAULTY}.* failed: .", first)
     assert f"{MAX_CONSECUTIVE_FAILURES} episodes in a row" in line
 
 
