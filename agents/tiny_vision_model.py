@@ -13,8 +13,8 @@ from .tiny_model import initialize, word_tokenizer
 
 START, IMAGE, VIDEO, END = "<|vision_start|>", "<|image_pad|>", "<|video_pad|>", "<|vision_end|>"
 PATCH = 14
-"""Pixels of a patch along each side; a token has 2 x 2 patches."""
-MIN_PIXELS, MAX_PIXELS = 28 * 28, 448 * 448
+"""Pixels of a patch along each side, unless a model has another size; a token has 2 x 2 patches."""
+MAX_PIXELS = 448 * 448
 
 
 def new_vision_model(
@@ -26,8 +26,11 @@ def new_vision_model(
     heads: int = 4,
     seed: int = 0,
     max_context: int = 4096,
+    patch_size: int = PATCH,
 ) -> Path:
     """Write a randomly initialized float32 model, its word-level tokenizer and its image processor to ``path``.
+
+    ``patch_size`` is the side of an image's patch, in pixels; a token of an image has 2 x 2 patches.
 
     Raises:
         ValueError, FileExistsError: as ``tiny_model.new_model``.
@@ -40,7 +43,7 @@ def new_vision_model(
     if (path / "config.json").exists():
         raise FileExistsError(f"{path} already holds a model; choose another folder, or delete it first")
     tokenizer = _tokenizer(vocabulary, max_context)
-    config = _config(tokenizer, hidden, layers, heads, max_context)
+    config = _config(tokenizer, hidden, layers, heads, max_context, patch_size)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = Qwen3VLForConditionalGeneration(config).to(torch.float32)
@@ -49,36 +52,42 @@ def new_vision_model(
     logging.disable_progress_bar()
     path.mkdir(parents=True, exist_ok=True)
     model.save_pretrained(path)
-    return _write_processors(path, tokenizer)
+    return _write_processors(path, tokenizer, patch_size)
 
 
-def new_vision_tokenizer(path: Path, vocabulary: Sequence[str], max_context: int) -> Path:
+def new_vision_tokenizer(path: Path, vocabulary: Sequence[str], max_context: int, patch_size: int = PATCH) -> Path:
     """Write the tokenizer, the image processor and a configuration, without weights.
 
     Raises:
         ValueError: as ``new_vision_model``.
     """
     tokenizer = _tokenizer(vocabulary, max_context)
-    _config(tokenizer, 32, 1, 1, max_context).save_pretrained(path)
-    return _write_processors(path, tokenizer)
+    _config(tokenizer, 32, 1, 1, max_context, patch_size).save_pretrained(path)
+    return _write_processors(path, tokenizer, patch_size)
 
 
 def vision_model_config(
-    vocabulary: Sequence[str], *, hidden: int = 128, layers: int = 2, heads: int = 4, max_context: int = 4096
+    vocabulary: Sequence[str],
+    *,
+    hidden: int = 128,
+    layers: int = 2,
+    heads: int = 4,
+    max_context: int = 4096,
+    patch_size: int = PATCH,
 ) -> Any:
     """Return the configuration of the model that ``new_vision_model`` makes.
 
     Raises:
         ValueError: as ``new_vision_model``.
     """
-    return _config(_tokenizer(vocabulary, max_context), hidden, layers, heads, max_context)
+    return _config(_tokenizer(vocabulary, max_context), hidden, layers, heads, max_context, patch_size)
 
 
 def _tokenizer(vocabulary: Sequence[str], max_context: int) -> Any:
     return word_tokenizer(vocabulary, max_context, control=(START, IMAGE, VIDEO, END))
 
 
-def _config(tokenizer: Any, hidden: int, layers: int, heads: int, max_context: int) -> Any:
+def _config(tokenizer: Any, hidden: int, layers: int, heads: int, max_context: int, patch_size: int) -> Any:
     from transformers import Qwen3VLConfig
 
     if hidden % heads:
@@ -111,7 +120,7 @@ def _config(tokenizer: Any, hidden: int, layers: int, heads: int, max_context: i
             "intermediate_size": hidden,
             "num_heads": heads,
             "out_hidden_size": hidden,
-            "patch_size": PATCH,
+            "patch_size": patch_size,
             "spatial_merge_size": 2,
             "temporal_patch_size": 2,
             "num_position_embeddings": 256,
@@ -140,16 +149,16 @@ def _initialize_vision(tower: Any) -> None:
                 torch.nn.init.orthogonal_(parameter)
 
 
-def _write_processors(path: Path, tokenizer: Any) -> Path:
+def _write_processors(path: Path, tokenizer: Any, patch_size: int) -> Path:
     tokenizer.save_pretrained(path)
     for kind, processor in (("image", "Qwen2VLImageProcessor"), ("video", "Qwen3VLVideoProcessor")):
         settings = {
             f"{kind}_processor_type": processor,
             "processor_class": "Qwen3VLProcessor",
-            "patch_size": PATCH,
+            "patch_size": patch_size,
             "temporal_patch_size": 2,
             "merge_size": 2,
-            "size": {"shortest_edge": MIN_PIXELS, "longest_edge": MAX_PIXELS},
+            "size": {"shortest_edge": (2 * patch_size) ** 2, "longest_edge": MAX_PIXELS},
             "image_mean": [0.5] * 3,
             "image_std": [0.5] * 3,
         }

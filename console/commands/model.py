@@ -37,6 +37,9 @@ def new(
     vision: Annotated[
         bool, typer.Option("--vision", help="A model that reads images: a tiny Qwen3-VL; --arch and --tie are its own.")
     ] = False,
+    patch: Annotated[
+        int, typer.Option(min=4, max=112, help="Pixels of an image's patch along each side; a token has 2 x 2.")
+    ] = 14,
     context: Annotated[int, typer.Option(min=16, max=2**24, help="Maximum context, in tokens.")] = 4096,
     seed: Annotated[int, typer.Option(min=0, max=MAX_COUNT, help="Seed of the random initialization.")] = 0,
     as_json: Json = False,
@@ -68,7 +71,7 @@ def new(
     try:
         if vision:
             arch = "qwen3_vl"
-            new_vision_model(absolute(path), words, **sizes)
+            new_vision_model(absolute(path), words, patch_size=patch, **sizes)
         else:
             new_model(absolute(path), words, arch="qwen3" if arch == "qwen3" else "llama", tie=tie, **sizes)
     except (ValueError, FileExistsError) as error:

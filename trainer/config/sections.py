@@ -38,6 +38,8 @@ class NewModelConfig(Section):
     """Architecture in `transformers`."""
     tie_embeddings: bool = True
     """Share the input and output embeddings."""
+    patch_size: int = Field(14, ge=4, le=112)
+    """Pixels of an image's patch along each side, if an environment shows images; a token has 2 x 2 patches."""
 
     @model_validator(mode="after")
     def _runs_on_a_cpu(self) -> Self:

@@ -27,7 +27,8 @@ def model_shape(config: RunConfig) -> ModelShape:
         return shape_in(config.model.path)
     new, words = config.model.new, closed_vocabulary(config.environments)
     if any_images(config.environments):
-        return ModelShape.of(vision_model_config(words, hidden=new.hidden, layers=new.layers, heads=new.heads))
+        sizes: Any = {"hidden": new.hidden, "layers": new.layers, "heads": new.heads, "patch_size": new.patch_size}
+        return ModelShape.of(vision_model_config(words, **sizes))
     return ModelShape(
         model_type=new.architecture,
         hidden=new.hidden,

@@ -7,8 +7,10 @@ observation that the policy cannot read, or has rewards that an agent can forge.
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from ...agents.errors import ImagesUnsupported, too_long
 from ...agents.model_folder import base_model, reads_images
@@ -182,7 +184,9 @@ def unread_observations(subject: Subject) -> Iterator[Refusal]:
         try:
             if config.model.path is None:
                 words = closed_vocabulary(environments)
-                new = new_vision_tokenizer if any_images(environments) else new_tokenizer
+                new: Any = new_tokenizer
+                if any_images(environments):
+                    new = partial(new_vision_tokenizer, patch_size=config.model.new.patch_size)
                 renderer = load_renderer(new(Path(folder), words, config.max_context))
             else:
                 renderer = load_renderer(base_model(absolute(config.model.path)))

@@ -166,7 +166,7 @@ def _make_model(config: RunConfig, path: Path) -> Path:
                 "a new model that reads images is a Qwen3-VL with one matrix for input and output embeddings: leave "
                 "`model.new.architecture` and `model.new.tie_embeddings` out"
             )
-        return new_vision_model(path, words, **sizes, **common)
+        return new_vision_model(path, words, patch_size=new.patch_size, **sizes, **common)
     return new_model(path, words, arch=new.architecture, tie=new.tie_embeddings, **sizes, **common)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from turnwise.agents.tiny_model import word_tokenizer
-from turnwise.agents.tiny_vision_model import END, IMAGE, MAX_PIXELS, MIN_PIXELS, PATCH, START, VIDEO, new_vision_model
+from turnwise.agents.tiny_vision_model import END, IMAGE, MAX_PIXELS, PATCH, START, VIDEO, new_vision_model
 
 CONTEXT = 4096
 LLAVA_IMAGE = "<image>"
@@ -60,7 +60,7 @@ def _qwen2_5_vl(folder: Path, vocabulary: Sequence[str], hidden: int) -> Path:
             "patch_size": PATCH,
             "temporal_patch_size": 2,
             "merge_size": 2,
-            "size": {"shortest_edge": MIN_PIXELS, "longest_edge": MAX_PIXELS},
+            "size": {"shortest_edge": (2 * PATCH) ** 2, "longest_edge": MAX_PIXELS},
             "image_mean": [0.5] * 3,
             "image_std": [0.5] * 3,
         }

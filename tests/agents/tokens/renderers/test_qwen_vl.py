@@ -56,6 +56,13 @@ def test_an_image_has_its_tokens_before_the_text(renderer: Renderer) -> None:
     assert renderer.encoder.decode(prompt) == "find lamp"
 
 
+def test_larger_patches_make_fewer_tokens(tmp_path: Path) -> None:
+    coarse = new_vision_model(tmp_path / "model", WORDS, hidden=32, layers=1, patch_size=28)
+    conversation = Conversation(load_renderer(coarse))
+    conversation.observe("lamp", [Image.of(png(112, 56))])
+    assert [span.length for span in conversation.images()] == [2]
+
+
 def test_only_what_an_observation_adds_is_encoded(renderer: Renderer) -> None:
     conversation = Conversation(renderer)
     conversation.observe("page", [SMALL])
