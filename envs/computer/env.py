@@ -9,6 +9,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
+from math import prod
 from pathlib import PurePosixPath
 from typing import Any, Literal, get_args
 
@@ -56,6 +57,8 @@ def draw_marks(image: Image, nodes: Sequence[Node]) -> Image:
 ObservationMode = Literal["text", "screenshot", "both"]
 OBSERVATION_MODES: tuple[ObservationMode, ...] = get_args(ObservationMode)
 MAX_OBSERVATION_CHARS = 200_000
+MAX_PICTURE_PIXELS = 2_500_000
+"""Three bytes each, with the text, are below ``runner.observations.MAX_OBSERVATION_BYTES``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +115,12 @@ class ScreenEnv(EpisodeEnv[T]):
         self.observation = observation
         self.marks = marks
         self.scale = Scale.of(self.width, self.height, max_pixels)
+        if observation != "text" and prod(self.scale.picture) > MAX_PICTURE_PIXELS:
+            width, height = self.scale.picture
+            raise ValueError(
+                f"a picture of {width} x {height} pixels is larger than an observation may be: set `max_pixels` to "
+                f"{MAX_PICTURE_PIXELS} at most"
+            )
         self.action_space = FreeText()
         text_space = FreeText(MAX_OBSERVATION_CHARS)
         self.observation_space = (

@@ -7,8 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from turnwise.envs.computer.calls import Action, Invalid
+from turnwise.envs.computer.env import MAX_OBSERVATION_CHARS, MAX_PICTURE_PIXELS
 from turnwise.envs.computer.scaling import Scale
 from turnwise.envs.desktop.env import DesktopEnv
+from turnwise.envs.runner.observations import MAX_OBSERVATION_BYTES
 from turnwise.envs.spaces import Png, PngSpace
 from turnwise.tests.agents.pictures import claimed, noted
 
@@ -69,6 +71,18 @@ def test_too_few_pixels_and_pixels_of_a_text_are_refused() -> None:
             DesktopEnv("screenshot", max_pixels=wrong)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="`max_pixels` is of screenshots; set `observation`"):
         DesktopEnv("text", max_pixels=2000)
+
+
+def test_a_screen_that_no_observation_holds_is_refused_by_the_option_that_helps() -> None:
+    class Large(DesktopEnv):
+        width, height = 3840, 2160
+
+    assert Large("text").scale.picture == (3840, 2160)
+    assert Large("both", max_pixels=2_500_000).scale.picture == (2108, 1185)
+    assert MAX_PICTURE_PIXELS * 3 + 4 * MAX_OBSERVATION_CHARS < MAX_OBSERVATION_BYTES
+    for most in (None, 2_600_000):
+        with pytest.raises(ValueError, match=r"x \d+ pixels is larger .*: set `max_pixels` to 2500000 at most"):
+            Large("screenshot", max_pixels=most)
 
 
 def test_the_space_and_a_black_picture_have_the_smaller_size() -> None:
