@@ -24,8 +24,9 @@ class VisionShape:
     """Patches of one token."""
     features: int
     """Values per token that the decoder takes."""
-    side: int
-    """Pixels of a token along each side."""
+    side: int = 0
+    """Pixels of a token along each side; 0 if every image has ``fixed_tokens``."""
+    fixed_tokens: int = 0
 
     @classmethod
     def of(cls, config: Any) -> Self | None:
@@ -35,6 +36,8 @@ class VisionShape:
 
     def image_tokens(self, width: int, height: int) -> int:
         """Return the tokens of an image, at most: an image processor rounds each side, and may shrink it."""
+        if not self.side:
+            return self.fixed_tokens
         return -(-width // self.side) * -(-height // self.side)
 
     def image_bytes(self, *, is_trained: bool, is_bfloat16: bool, is_checkpointed: bool) -> int:
@@ -119,6 +122,7 @@ def _llava(config: Any) -> dict[str, int]:
         "patch_values": patch,
         "merged": 1,
         "features": output,
+        "fixed_tokens": positions,
     }
 
 

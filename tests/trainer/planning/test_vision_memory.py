@@ -130,6 +130,14 @@ def test_a_new_model_that_reads_images_is_planned_with_its_tower(tmp_path: Path)
     assert observed_images(config, replace(shape, vision=None)) == NO_IMAGES
 
 
+def test_an_image_has_tokens_by_its_size_unless_their_number_is_fixed() -> None:
+    scaled, fixed = ModelShape.of(config_of()).vision, ModelShape.of(AutoConfig.for_model("llava")).vision
+    assert scaled is not None
+    assert fixed is not None
+    assert scaled.image_tokens(81, 16) == 11 * 2
+    assert fixed.image_tokens(81, 16) == fixed.image_tokens(2000, 2000) == 24**2 + 1
+
+
 def test_images_that_an_engine_keeps_are_planned() -> None:
     shape = ModelShape.of(config_of())
     config = run_config()
