@@ -26,7 +26,10 @@ IMAGE_TYPES = {"llava": "LLaVA", "qwen2_5_vl": "Qwen2.5-VL", "qwen3_vl": "Qwen3-
 PARTS = {"llava": ("clip_vision_model", "llama")}
 """Types of the vision tower and of the decoder, where a ``model_type`` stands for several."""
 REFUSED_IMAGE_TYPES = {
-    "gemma3": "vLLM and `transformers` were measured to differ by up to 0.0009 nats, where 0.0001 are allowed",
+    "gemma3": (
+        "its image tokens attend to one another in both directions, which neither vLLM on a CPU nor the learner "
+        "computes: log-probabilities were measured to differ by up to 0.0009 nats, where 0.0001 are allowed"
+    ),
 }
 """Reasons why further ones are refused, with vLLM 0.32 and `transformers` 5.19."""
 
