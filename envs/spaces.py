@@ -77,12 +77,14 @@ class Png(bytes):
         """Return the pixels, height x width x 3, with Pillow.
 
         Raises:
-            OSError: the file is damaged after its header, or far larger than its bytes.
+            OSError: the file is damaged after its header, is far larger than its bytes, or has 16 bits per channel.
         """
         from PIL import Image
 
         try:
             with Image.open(BytesIO(self), formats=["PNG"]) as opened:
+                if opened.mode.startswith("I"):
+                    raise OSError(f"{self!r} has 16 bits per channel, which would be cut")
                 return np.asarray(opened.convert("RGB"))
         except (SyntaxError, ValueError, Image.DecompressionBombError) as error:
             raise OSError(f"{self!r} cannot be decoded: {error}") from error

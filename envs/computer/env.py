@@ -24,6 +24,7 @@ from .calls import Action, Invalid, InvalidAction
 from .driver_client import DriverClient, Steps
 from .elements import MARKED_ROLES, Node, in_viewport, render, targets
 from .scaling import Scale
+from .screenshots import black, checked
 
 MARK_COLORS = ((200, 30, 30), (30, 90, 200), (20, 130, 60), (150, 60, 170), (190, 110, 0))
 MARK_SIZE_PX = 10
@@ -202,7 +203,7 @@ class ScreenEnv(EpisodeEnv[T]):
         self.client.close()
 
     def _ended(self) -> Obs:
-        return "ended" if self.observation == "text" else {"text": "ended", "image": self._black()}
+        return "ended" if self.observation == "text" else {"text": "ended", "image": black(*self.scale.picture)}
 
     def _observe_step(self) -> dict[str, Any]:
         return {
@@ -227,24 +228,9 @@ class ScreenEnv(EpisodeEnv[T]):
         return ""
 
     def _image(self, png: bytes) -> Png:
-        """Return the screenshot, with marks if they are on; a black picture if it is not one of the screen.
-
-        A page that took over the browser can send any bytes.
-        """
-        try:
-            image = Png(png)
-        except ValueError:
-            return self._black()
-        if (image.width, image.height) != (self.width, self.height):
-            return self._black()
+        """Return the screenshot, with marks if they are on; a black picture if it is not one of the screen."""
+        image, pixels = checked(png, self.width, self.height)
         if self.scale.picture == self.scale.screen and not self.marks:
             return image
-        try:
-            picture = self.scale.shrunk(image.pixels())
-        except OSError:
-            return self._black()
+        picture = self.scale.shrunk(pixels)
         return Png.encode(draw_marks(picture, self.scale.nodes(self.nodes)) if self.marks else picture)
-
-    def _black(self) -> Png:
-        width, height = self.scale.picture
-        return Png.encode(np.zeros((height, width, 3), np.uint8))

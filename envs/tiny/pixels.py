@@ -11,13 +11,13 @@ from dataclasses import replace
 from hashlib import sha256
 from typing import ClassVar
 
-import numpy as np
 from gymnasium.spaces import Dict
 
 from ..base import Obs
 from ..computer.elements import Node
+from ..computer.screenshots import black, checked
 from ..episode import T, Turn
-from ..spaces import FreeText, Png, PngSpace
+from ..spaces import FreeText, PngSpace
 from .base import INVALID_REWARD, TinyEnv
 
 
@@ -41,7 +41,7 @@ class TinyPixelsEnv(TinyEnv[T]):
         super().__init__()
         image = PngSpace(self.width, self.height)
         self.observation_space = Dict({"text": FreeText(self.max_chars, words=self.words), "image": image})
-        self._picture = self._black()
+        self._picture = black(self.width, self.height)
 
     @abstractmethod
     def _elements(self) -> Mapping[str, Node]:
@@ -91,18 +91,10 @@ class TinyPixelsEnv(TinyEnv[T]):
 
     def _take(self, png: bytes) -> None:
         """Keep the picture of the screen; a black one in the place of damage."""
-        try:
-            picture = Png(png)
-        except ValueError:
-            picture = self._black()
-        fits = (picture.width, picture.height) == (self.width, self.height)
-        self._picture = picture if fits else self._black()
+        self._picture, _ = checked(png, self.width, self.height)
 
     def _ended(self) -> Obs:
-        return {"text": "ended", "image": self._black()}
-
-    def _black(self) -> Png:
-        return Png.encode(np.zeros((self.height, self.width, 3), np.uint8))
+        return {"text": "ended", "image": black(self.width, self.height)}
 
     def _clicks(self, node: Node) -> list[str]:
         xs, ys = coordinates(self.width, self.cell_px), coordinates(self.height, self.cell_px)
