@@ -17,7 +17,8 @@ enables. The contract:
     shows it in place of its own;
   * ``targets``: the places of the screen that the action points at, each ``[x, y]`` or ``[x, y, width, height]`` in
     pixels of the screenshot, for the viewer;
-  * ``extras``: JSON values for the record, merged over the episode, such as the image of a sandbox.
+  * ``extras``: JSON values for the record, merged over the episode, such as the image of a sandbox;
+    the keys of ``runner.step_result.RUNNER_EXTRAS`` are turnwise's own.
 * ``step`` receives the answer without the thoughts (``runner.thoughts``).
 * Malformed text from an agent is an outcome (an observation), never an exception.
 """

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from time import monotonic
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 from ...records import Limit, Message, Source
 from ..engine.request import CUT
 from ..errors import HorizonReached, ImagesUnsupported, PolicyFailed, too_long
 from ..rollout.player import PastTurn, PlayerTurn, PolicyContext
 from ..tokens.renderer import Image
+
+Snapshot: TypeAlias = tuple[Mapping[str, Any], Mapping[str, bytes], Mapping[str, tuple[int, int]], int]
+"""The conversation, its images by hash, the sizes of all images so far, and the number of sampled tokens."""
 
 
 def refuse_images(images: Sequence[bytes]) -> None:
@@ -45,7 +48,7 @@ class PolicyPlayer:
         self._sampled_tokens = 0
         self._images: dict[str, bytes] = {}
         """The images in the context as PNG, by hash."""
-        self._image_sizes: dict[str, tuple[int, int]] = {}
+        self._image_sizes: Mapping[str, tuple[int, int]] = {}
         """``PlayerTurn.image_sizes``."""
 
     async def act(self, observation: str, images: Sequence[bytes]) -> PlayerTurn:
@@ -123,7 +126,7 @@ class PolicyPlayer:
         except ValueError as error:
             raise PolicyFailed(f"the model cannot read the observation: {error}") from error
         sizes = {f"{one.width}x{one.height}": self._conversation.image_size(one) for one in shown}
-        self._image_sizes = self._image_sizes | sizes
+        self._image_sizes = {**self._image_sizes, **sizes}
         self._images = {span.blob: self._images[span.blob] for span in self._conversation.images()}
         return message
 
@@ -150,13 +153,13 @@ class PolicyPlayer:
         """Replace the last turn in the conversation; the sampled turn stays a message, and is trained on."""
         return [self._conversation.replace_turns(self.answers_per_turn, text, Source.PATCH)]
 
-    def snapshot(self) -> tuple[Mapping[str, Any], Mapping[str, bytes], int]:
-        """Return the conversation, its images and the number of sampled tokens."""
-        return self._conversation.snapshot(), self._images.copy(), self._sampled_tokens
+    def snapshot(self) -> Snapshot:
+        """Return the conversation, its images, their sizes and the number of sampled tokens."""
+        return self._conversation.snapshot(), self._images.copy(), self._image_sizes, self._sampled_tokens
 
-    def restore(self, snapshot: tuple[Mapping[str, Any], Mapping[str, bytes], int]) -> None:
+    def restore(self, snapshot: Snapshot) -> None:
         """Continue the conversation of a snapshot."""
-        conversation, images, self._sampled_tokens = snapshot
+        conversation, images, self._image_sizes, self._sampled_tokens = snapshot
         self._images = dict(images)
         self._conversation.restore(conversation)
 

@@ -24,6 +24,8 @@ MAX_TARGETS = 32
 """Limit of the targets of one action."""
 MAX_INFO_CHARS = 16_384
 """Limit of ``state_key``, of the names in ``reward_parts``, and of ``extras`` as JSON."""
+RUNNER_EXTRAS = frozenset({"continues", "env_package", "image_sizes", "loss_weight", "screenshot_error", "targets"})
+"""Keys of a trajectory's ``extras`` that the runner of episodes writes, so an environment has to name others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +113,8 @@ def _extras(extras: Any) -> dict[str, Any]:
     if extras is None:
         return {}
     _checked("info['extras']", extras, dict, "dict")
+    if own := RUNNER_EXTRAS & extras.keys():
+        raise EnvironmentBroken(f"info['extras'] has the key {min(own)!r}, which turnwise writes: name it otherwise")
     try:
         written = json.dumps(extras, allow_nan=False)
     except (TypeError, ValueError) as error:

@@ -89,6 +89,7 @@ class FaultyEnv(TurnEnv):
             "success": ("on", 0.0, True, False, {"success": 1}),
             "key": ("on", 0.0, False, False, {"state_key": 3}),
             "extras": ("on", 0.0, False, False, {"extras": {"when": object()}}),
+            "reserved": ("on", 0.0, False, False, {"extras": {"image_sizes": 3}}),
             "long key": ("on", 0.0, False, False, {"state_key": "x" * 20_000}),
             "long part": ("on", 0.0, False, False, {"reward_parts": {"x" * 20_000: float("nan")}}),
             "many parts": ("on", 0.0, False, False, {"reward_parts": dict.fromkeys(range(10_000), 0.0)}),

@@ -7,8 +7,12 @@ from typing import Any
 import gymnasium
 import pytest
 from turnwise.agents.errors import EngineFailed
+from turnwise.agents.rollout.control import CONTINUES, LOSS_WEIGHT
 from turnwise.agents.rollout.episode import Episode
-from turnwise.agents.rollout.runners import RUNNERS
+from turnwise.agents.rollout.progress import IMAGE_SIZES, TARGETS
+from turnwise.agents.rollout.runners import ENV_PACKAGE, RUNNERS
+from turnwise.agents.rollout.screenshots import SCREENSHOT_ERROR
+from turnwise.envs.runner.step_result import RUNNER_EXTRAS
 from turnwise.envs.tasks import make_task
 from turnwise.envs.tiny.text import TextSiteEnv
 from turnwise.errors import TurnwiseError
@@ -96,3 +100,7 @@ def test_an_environment_with_an_unknown_runner_is_named(tmp_path: Path) -> None:
             await stage.play(lambda *_: always("go"), group(make_task(DRIVEN, 0, "train", {})))
 
     on_stage(tmp_path, scenario)
+
+
+def test_no_environment_may_write_the_extras_of_the_runner() -> None:
+    assert {CONTINUES, ENV_PACKAGE, IMAGE_SIZES, LOSS_WEIGHT, SCREENSHOT_ERROR, TARGETS} == RUNNER_EXTRAS

@@ -62,6 +62,7 @@ async def fault(fault: str, where: str = "step", timeout_s: float = 5.0) -> EnvT
         ("success", r"info\['success'\] is int"),
         ("key", r"info\['state_key'\] is int"),
         ("extras", r"info\['extras'\] is not JSON"),
+        ("reserved", r"info\['extras'\] has the key 'image_sizes', which turnwise writes: name it otherwise"),
         ("place", r"info\['targets'\] must be at most 32 lists \[x, y\] or \[x, y, width, height\]"),
         ("places", r"info\['targets'\] must be at most 32 lists"),
         ("long key", r"info\['state_key'\] is 20000 characters; the limit is 16384"),

@@ -177,13 +177,21 @@ def test_a_turn_has_the_sizes_of_all_images_of_the_episode(renderer: Renderer) -
     assert progress.extras == {"image_sizes": {"56x56": [56, 56], "60x45": [56, 56], "140x84": [140, 84]}}
 
 
+def test_a_player_that_is_restored_has_the_sizes_of_the_episode_that_it_continues(renderer: Renderer) -> None:
+    begun, other = player(renderer, tokens=9), player(renderer, tokens=9)
+    asyncio.run(begun.act("lamp", [png(56, 56)]))
+    asyncio.run(other.act("lamp", [png(140, 84)]))
+    other.restore(begun.snapshot())
+    assert asyncio.run(other.act("lamp", [])).image_sizes == {"56x56": (56, 56)}
+
+
 def test_an_image_of_a_png_has_its_size_and_hash() -> None:
     assert (WIDE.width, WIDE.height, len(WIDE.blob)) == (140, 84, 64)
 
 
-def player(renderer: Renderer) -> PolicyPlayer:
-    client: Any = None  # no request is made
-    return PolicyPlayer(PolicyContext(client, Conversation(renderer, "", 8), Horizon(1, 1, 1, 4096), "s", 1.0))
+def player(renderer: Renderer, tokens: int = 1) -> PolicyPlayer:
+    client: Any = Engine(renderer.stop_tokens[0])
+    return PolicyPlayer(PolicyContext(client, Conversation(renderer, "", 8), Horizon(1, 1, tokens, 4096), "s", 1.0))
 
 
 def test_an_observation_with_more_images_than_the_context_holds_is_the_policys_failure(renderer: Renderer) -> None:
