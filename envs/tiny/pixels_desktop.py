@@ -16,7 +16,7 @@ from ..episode import Turn
 from ..options import one_of
 from ..spaces import Png
 from .base import end
-from .desktop import BY, OTHER_WEIGHT, Instance, buttons, display, draw, start_of
+from .desktop import BY, Instance, buttons, display, draw, start_of
 from .pixels import TinyPixelsEnv, coordinates
 
 FILES: Mapping[str, bytes] = {
@@ -31,6 +31,9 @@ show_menu_bar=false
 """,
 }
 """Settings of the calculator for a small display, in the home folder."""
+OTHER_WEIGHT = 0.1
+"""Weight of a button whose word the goal does not hold, among the valid actions. It is less than in
+``turnwise/TinyDesktop-v0``, because a policy from scratch learns where a button is from these clicks alone."""
 
 
 class TinyPixelsDesktopEnv(TinyPixelsEnv[Instance]):
