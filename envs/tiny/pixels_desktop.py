@@ -1,8 +1,8 @@
 """``turnwise/TinyPixelsDesktop-v0``: a real calculator on a small desktop, seen in a screenshot.
 
 The tasks of ``turnwise/TinyDesktop-v0`` on a display of 224 x 224 pixels, where small fonts let the calculator fit. An
-observation is the screenshot and the goal in words, ``task show 4 7``; ``click 35 189`` clicks a point of the
-screenshot.
+observation is the screenshot and the goal in words, ``task show 4 7 go``; ``click 35 189`` clicks a point of the
+screenshot. The last word tells that the goal has no further digit.
 
 Reward: 1 once the display shows the wanted number; -0.05 for a click that hits no button that has a word there.
 """
@@ -47,7 +47,7 @@ class TinyPixelsDesktopEnv(TinyPixelsEnv[Instance]):
     name = "turnwise/TinyPixelsDesktop-v0"
     width, height, cell_px = 224, 224, 14
     words = (
-        *("task", "click", "show", "clear", "the", "display", "erase", "last", "digit", "add"),
+        *("task", "click", "show", "clear", "the", "display", "erase", "last", "digit", "add", "go"),
         *dict.fromkeys((*map(str, range(1, 10)), *coordinates(width, cell_px))),
         *("right", "wrong", "invalid", "ended"),
     )
@@ -67,7 +67,7 @@ class TinyPixelsDesktopEnv(TinyPixelsEnv[Instance]):
         self._read(*self._desktop.open([start_of(self.episode, FILES), self._observe()]))
         self._presses = 0
         extras = self._desktop.extras() | {"task": self.episode.kind}
-        return self._seen(Turn(f"task {self.episode.goal}", info={"extras": extras}))
+        return self._seen(Turn(self._text(), info={"extras": extras}))
 
     def _click(self, x: int, y: int) -> Turn:
         click = {"verb": "click", "x": x, "y": y}
@@ -75,7 +75,10 @@ class TinyPixelsDesktopEnv(TinyPixelsEnv[Instance]):
         self._presses += 1
         self._read(answer, png)
         success = display(self._nodes) == self.episode.wanted
-        return end(success) if success or "broken" in answer else Turn(f"task {self.episode.goal}")
+        return end(success) if success or "broken" in answer else Turn(self._text())
+
+    def _text(self) -> str:
+        return f"task {self.episode.goal} go"
 
     def _observe(self) -> dict[str, Any]:
         return {"do": "observe", "screenshot": True}

@@ -9,13 +9,12 @@ Reward: 1 for the box of the color; -0.3 for another box; -0.05 for a click that
 """
 
 import json
-import random
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ..computer.elements import Node
-from ..draws import HELD_OUT_EVERY, draw_for
+from ..draws import SeededDraws, draw_for, held_out
 from ..episode import Turn
 from ..spaces import Png
 from ..web.browser_session import SPEC, BrowserSession
@@ -60,18 +59,18 @@ class Boxes:
 
     wanted: str
     places: Mapping[str, tuple[int, int]]
-    """The left upper corners by color."""
+    """The left upper corners by color, in the order of their names: equal pictures have equal instances."""
 
 
 def draw(seed: int, split: str) -> Boxes:
-    """Return the instance of a seed. The splits share none."""
-    draws = random.Random(f"tiny pixels web {split} {seed}")  # noqa: S311 - a game, not a secret
+    """Return the instance of a seed. The splits share no picture."""
+    draws = SeededDraws(f"tiny pixels web {split} {seed}")
 
     def instance() -> tuple[Boxes, bool]:
         wanted = draws.choice(TARGETS)
         others = draws.sample([name for name in COLORS if name != wanted], BOXES - 1)
-        drawn = Boxes(wanted, dict(zip([wanted, *others], draws.sample(CORNERS, BOXES), strict=True)))
-        return drawn, random.Random(str(drawn)).randrange(HELD_OUT_EVERY) == 0  # noqa: S311
+        places = dict(sorted(zip((wanted, *others), draws.sample(CORNERS, BOXES), strict=True)))
+        return Boxes(wanted, places), held_out(f"{wanted} {places}")
 
     return draw_for(split, instance)
 
