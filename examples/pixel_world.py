@@ -9,12 +9,13 @@ from turnwise.envs import FreeText, TurnEnv
 
 
 class PixelWorld(TurnEnv):
-    """A world whose observations are a dictionary with an ``image``, played in the words of its actions."""
+    """A world whose observations are pixels, or a dictionary with pixels as ``image``, played in words."""
 
     def __init__(self, world: gymnasium.Env[Any, Any], actions: tuple[str, ...], mission: str) -> None:
         self.world, self.actions, self.mission = world, actions, mission
         self.action_space = FreeText(words=actions)
-        image = world.observation_space["image"]  # type: ignore[index]
+        space = world.observation_space
+        image = space["image"] if isinstance(space, Dict) else space
         self.observation_space = Dict({"text": FreeText(), "image": image})
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
@@ -53,7 +54,10 @@ class PixelWorld(TurnEnv):
         self.world.close()
 
     def _shown(self, text: str) -> dict[str, Any]:
-        return {"text": text, "image": self._seen["image"].copy()}
+        return {"text": text, "image": self._pixels().copy()}
 
     def _state_key(self) -> str:
-        return sha256(self._seen["image"].tobytes()).hexdigest()[:16]
+        return sha256(self._pixels().tobytes()).hexdigest()[:16]
+
+    def _pixels(self) -> Any:
+        return self._seen["image"] if isinstance(self._seen, dict) else self._seen

@@ -3,7 +3,7 @@
 python docs/images/pixel_strip.py STORE_URL TARGET.png TASKS
 
 The upper row has the first ``TASKS`` tasks after the format warm-up, the lower one the same tasks after the training. A
-panel is a turn: the screenshot as the policy saw it, twice as large, with its click, and the reward below.
+panel is a turn: the screenshot as the policy saw it, enlarged if it is small, with its click, and the reward below.
 """
 
 import io
@@ -18,7 +18,7 @@ from turnwise.store.database import Database, open_database
 from turnwise.store.queries.load import load_trajectories
 from turnwise.store.schema import rollout_group, trajectory
 
-SCALE, GAP, CAPTION, RADIUS = 2, 10, 44, 7
+SIDE_PX, GAP, CAPTION, RADIUS = 224, 10, 44, 7
 GROUND, INK, RIGHT, OTHER = "white", "#1d2b3a", "#1f5fbf", "#c2570c"
 WARMED_UP, TRAINED = 1, -1
 """Places among the evaluations of a run, of which the first is that of the untrained policy."""
@@ -43,14 +43,15 @@ def evaluations(database: Database, tasks: int) -> list[list[Trajectory]]:
 def panel(picture: bytes, goal: str, action: str, reward: float) -> Image.Image:
     """Return one turn."""
     seen = Image.open(io.BytesIO(picture)).convert("RGB")
-    screen = seen.resize((SCALE * seen.width, SCALE * seen.height), Image.Resampling.NEAREST)
+    scale = max(1, SIDE_PX // seen.width)
+    screen = seen.resize((scale * seen.width, scale * seen.height), Image.Resampling.NEAREST)
     whole = Image.new("RGB", (screen.width + 2 * GAP, screen.height + 2 * GAP + CAPTION), GROUND)
     whole.paste(screen, (GAP, GAP))
     pen, color = ImageDraw.Draw(whole), RIGHT if reward > 0 else OTHER
     pen.rectangle((GAP - 1, GAP - 1, GAP + screen.width, GAP + screen.height), outline=INK)
     words = action.split()
     if words[:1] == ["click"] and len(words) == 3:
-        x, y = (GAP + SCALE * int(word) for word in words[1:])
+        x, y = (GAP + scale * int(word) for word in words[1:])
         pen.ellipse((x - RADIUS, y - RADIUS, x + RADIUS, y + RADIUS), fill=GROUND, outline=color, width=4)
     for row, text in enumerate((goal, f"{action}: {reward:+g}" if reward else action)):
         pen.text((GAP, 2 * GAP + screen.height + 20 * row), text, (INK, color)[row], ImageFont.load_default(15))

@@ -85,7 +85,7 @@ class RunConfig(AlgorithmConfig):
     max_steps: int | None = Field(None, ge=1)
     """Limit on updates; 100 if ``max_seconds`` is not set either. The run ends at the first limit that it reaches."""
     max_seconds: float | None = Field(None, gt=0)
-    """Limit on seconds of training, from the first group; evaluation and start-up do not count."""
+    """Limit on seconds of training, from the first group; evaluations, the warm-up and the start do not count."""
     model: ModelConfig = ModelConfig()
     environments: list[EnvironmentConfig] = Field(min_length=1)
     """The mixture that tasks are drawn from."""

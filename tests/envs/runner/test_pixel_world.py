@@ -38,12 +38,23 @@ class Corridor(gymnasium.Env[dict[str, Any], int]):
         return {"image": image}
 
 
-@pytest.fixture
-def world(monkeypatch: pytest.MonkeyPatch) -> Any:
+class Bare(gymnasium.ObservationWrapper[Any, int, dict[str, Any]]):
+    """The same with the pixels alone as the observation."""
+
+    def __init__(self, world: Corridor) -> None:
+        super().__init__(world)
+        self.observation_space = world.observation_space["image"]  # type: ignore[index]
+
+    def observation(self, observation: dict[str, Any]) -> Any:
+        return observation["image"]
+
+
+@pytest.fixture(params=[Corridor, lambda: Bare(Corridor())], ids=["dictionary", "pixels alone"])
+def world(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.syspath_prepend(EXAMPLES)
     from pixel_world import PixelWorld  # type: ignore[import-not-found]
 
-    return PixelWorld(Corridor(), ("left", "right"), "reach the right end")
+    return PixelWorld(request.param(), ("left", "right"), "reach the right end")
 
 
 def test_the_pixels_of_another_project_leave_as_png_files(world: Any) -> None:
