@@ -1,9 +1,9 @@
 """The text of each token, for a reader of stored tokens: it loads ``tokenizer.json`` alone, without transformers."""
 
-import re
 from collections.abc import Iterable
 from contextlib import suppress
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,6 @@ from ..model_folder import base_model
 
 PARTIAL = "\N{REPLACEMENT CHARACTER}"
 """Decoded from a token with a part of a character only."""
-_REPEATED = re.compile(r"(<\|?\w+\|?>)(?:\s*\1)+")
 SPACE = "▁"
 """The sign of SentencePiece for a space before a word, which decoding one token alone drops."""
 
@@ -49,6 +48,12 @@ class TokenTexts:
     def decode(self, tokens: Iterable[int]) -> str:
         """Return the text of consecutive tokens, control tokens included."""
         return str(self._tokenizer.decode([int(token) for token in tokens], skip_special_tokens=False))
+
+    @cached_property
+    def control_tokens(self) -> frozenset[int]:
+        """The ids of the control tokens."""
+        added = self._tokenizer.get_added_tokens_decoder()
+        return frozenset(token for token, one in added.items() if one.special)
 
     def _decode(self, token: int) -> str:
         name = self._tokenizer.id_to_token(token)
@@ -83,5 +88,18 @@ def system_text(texts: TokenTexts | None, trajectory: Trajectory) -> str:
     """
     if texts is None or not trajectory.messages or not trajectory.steps:
         return ""
-    before = texts.decode(trajectory.messages[0].tokens).partition(trajectory.steps[0].observation)[0]
-    return _REPEATED.sub(lambda run: f"{run[1]} × {run[0].count(run[1])}", before)
+    kept: list[int] = []
+    counts: list[tuple[int, int]] = []  # the end of a token's text, and the number of its repetitions
+    for token, run in groupby(map(int, trajectory.messages[0].tokens)):
+        count = sum(1 for _ in run)
+        if count == 1 or token not in texts.control_tokens:
+            kept += [token] * count
+            continue
+        kept.append(token)
+        counts.append((len(texts.decode(kept)), count))
+    observation, text = trajectory.steps[0].observation, texts.decode(kept)
+    before = text.partition(observation)[0] if observation else text
+    for end, count in reversed(counts):
+        if end <= len(before):
+            before = f"{before[:end]} × {count}{before[end:]}"
+    return before

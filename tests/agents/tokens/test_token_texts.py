@@ -3,8 +3,9 @@
 import os
 from pathlib import Path
 
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-from turnwise.agents.tokens.token_texts import TokenTexts
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
+from turnwise.agents.tokens.token_texts import TokenTexts, system_text
+from turnwise.records import Message, Role, Source, Step, Trajectory
 
 
 def texts(folder: Path, vocabulary: list[str], decoder: decoders.Decoder) -> TokenTexts:
@@ -38,3 +39,16 @@ def test_a_tokenizer_is_read_once_until_it_changes(tmp_path: Path) -> None:
     assert TokenTexts.load([tmp_path]) is first
     os.utime(tmp_path / "tokenizer.json", ns=(1, 1))
     assert TokenTexts.load([tmp_path]) is not first
+
+
+def test_control_tokens_are_counted_and_what_a_person_wrote_is_not() -> None:
+    tokenizer = Tokenizer(models.WordLevel({"Answer": 0, "<b>": 1, "page": 2}, "page"))
+    tokenizer.add_special_tokens([AddedToken("<pad>", special=True)])
+    tokens = [0, 1, 1, 3, 3, 3, 2]
+    message = Message(0, None, Role.USER, Source.TEMPLATE, tokens, [0] * 7, [0.0] * 7, [-1] * 7)
+    found = []
+    for observation in ("page", ""):
+        step = Step(0, observation, "", "", 0.0, {}, False, False, True, "", 0, 0.0, 0.0)
+        trajectory = Trajectory("a", "r", "g", 0, 0, steps=[step], messages=[message])
+        found.append(system_text(TokenTexts(tokenizer), trajectory))
+    assert found == ["Answer <b> <b> <pad> × 3 ", "Answer <b> <b> <pad> × 3 page"]
