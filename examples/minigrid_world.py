@@ -4,6 +4,8 @@
 
 That check finds one fault, which is pygame's: Minigrid imports it, and it replaces the handlers of four fatal signals.
 A process that gets one of these ends all the same.
+
+``Empty-Random-5x5`` has few starts, so a held-out seed there is another draw of them, and not a new picture.
 """
 
 import gymnasium
