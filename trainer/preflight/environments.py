@@ -96,6 +96,32 @@ def missing_vocabulary(subject: Subject) -> None:
         closed_vocabulary(environments)
 
 
+@refuses("environments", Cost.ENVIRONMENTS, Command.TRAIN, Command.PLAN)
+def unused_settings_of_images(subject: Subject) -> Iterator[Refusal]:
+    """Refuse settings of images, other than their defaults, of environments without images.
+
+    An environment that cannot be made is left to its episodes, and the images of an offline run are in its store.
+    """
+    config = subject.config
+    sections: dict[str, Any] = {"horizon.max_images": config.horizon}
+    if config.model.path is None:
+        sections["model.new.patch_size"] = config.model.new
+    changed = [key for key, section in sections.items() if _is_changed(section, key.rpartition(".")[2])]
+    environments = known(config.environments)
+    if not changed or config.offline.run is not None or len(environments) < len(config.environments):
+        return
+    with suppress(EnvError):
+        if not any_images(environments):
+            reason = "concerns images, and no environment of this run shows one"
+            remedy = "remove the key, or choose an environment, or an option of it, with images"
+            yield from (Refusal(key, f"`{key}` {reason}", remedy) for key in changed)
+
+
+def _is_changed(section: Any, name: str) -> bool:
+    """Return whether a key of a section of the configuration has another value than its default."""
+    return bool(getattr(section, name) != type(section).model_fields[name].default)
+
+
 @asynccontextmanager
 async def _made(environment: EnvironmentConfig, timeout_s: float) -> AsyncIterator[EnvThread]:
     """Make an environment for the ``async with`` block. Raises EnvError if it cannot be made."""

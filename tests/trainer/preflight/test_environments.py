@@ -148,6 +148,17 @@ def test_images_are_played_with_a_model_that_reads_them(tmp_path: Path) -> None:
     look(environments(PICTURE), load_renderer(model), Command.EVAL)
 
 
+def test_settings_of_images_without_images_are_refused() -> None:
+    settings: dict[str, Any] = {"horizon": {"max_images": 4}, "model": {"new": {"patch_size": 28}}}
+    for one in (TEXT_SITE, PICTURE):
+        call(checks.unused_settings_of_images, RunConfig(name="r", environments=environments(one)))
+    call(checks.unused_settings_of_images, RunConfig(name="r", environments=environments(PICTURE), **settings))
+    with pytest.raises(Refused) as caught:
+        call(checks.unused_settings_of_images, RunConfig(name="r", environments=environments(TEXT_SITE), **settings))
+    assert [one.key for one in caught.value.refusals] == ["horizon.max_images", "model.new.patch_size"]
+    assert "`horizon.max_images` concerns images, and no environment of this run shows one: remove" in str(caught.value)
+
+
 def test_an_option_that_the_environment_does_not_take_is_refused_once() -> None:
     for options, reason in (({"famly": "open"}, "has no option 'famly'"), ({"pool_size": "many"}, "type is `int`")):
         chosen = environments(TEXT_SITE, **options)
