@@ -14,7 +14,7 @@ from ...process.start import absolute
 from ...records import Group, Source, Split, Task, Trajectory
 from ...store.project import DEFAULT_STORE
 from ...user_files import open_regular_file
-from ..options import Json, OfEnv, OfPolicy, OfPurpose, OfRun, OfStatus, OfSuccess, Store, open_store
+from ..options import MAX_COUNT, Json, OfEnv, OfPolicy, OfPurpose, OfRun, OfStatus, OfSuccess, Store, open_store
 from ..terminal.output import print_fields, print_json
 from .envs import EnvOptions, read_env_options, read_options
 
@@ -142,6 +142,15 @@ def import_trajectories(
         Path | None,
         typer.Option("--tokenizer", metavar="FOLDER", help="Encode episodes without tokens by this model's tokenizer."),
     ] = None,
+    max_images: Annotated[
+        int | None,
+        typer.Option(
+            "--max-images",
+            min=1,
+            max=MAX_COUNT,
+            help="With --tokenizer: images in the context, the newest. Default: that of `horizon.max_images`.",
+        ),
+    ] = None,
     store: Store = DEFAULT_STORE,
     as_json: Json = False,
 ) -> None:
@@ -156,6 +165,8 @@ def import_trajectories(
         raise CannotExchange(f"`--name {name}`: a run's name has at most 80 letters, digits, `.`, `_` and `-`")
     if options and env is None:
         raise CannotExchange("`--option` belongs to an environment: add `--env ID`")
+    if max_images is not None and tokenizer is None:
+        raise CannotExchange("`--max-images` is for episodes that the import encodes: add `--tokenizer FOLDER`")
     files = [file for path in paths for file in _files(path)]
     digest = _digest(files)
     config = {"files": digest, "env": env, "options": options, "seed": seed, "split": split}
@@ -173,7 +184,7 @@ def import_trajectories(
             config=config,
             code_version=__version__,
             task_id=make_id,
-            encode=_encoder(tokenizer) if tokenizer else None,
+            encode=_encoder(tokenizer, max_images) if tokenizer else None,
         )
     finally:
         database.close()
@@ -240,12 +251,14 @@ def _system_prompts() -> Callable[[Group], str]:
     return read
 
 
-def _encoder(folder: Path) -> "Encode":
+def _encoder(folder: Path, max_images: int | None = None) -> "Encode":
     """Return a function that adds the messages of an expert's turns. Raises CannotExchange."""
     from ...agents.demonstrations import with_messages
     from ...agents.tokens.renderer import Image
     from ...agents.tokens.renderers import load_renderer
+    from ...trainer.algorithms.horizons.base import HorizonSchedule
 
+    window: int = HorizonSchedule.model_fields["max_images"].default if max_images is None else max_images
     try:
         renderer = load_renderer(folder)
     except (OSError, ValueError) as error:
@@ -256,7 +269,7 @@ def _encoder(folder: Path) -> "Encode":
         group, trajectory = episode.group, episode.trajectory
         prompt = "\n\n".join(part for part in (group.prompt_prefix, system(group)) if part)
         try:
-            return with_messages(trajectory, renderer, prompt, lambda name: Image.of(episode.images[name]))
+            return with_messages(trajectory, renderer, prompt, lambda name: Image.of(episode.images[name]), window)
         except ValueError as error:
             raise CannotExchange(f"trajectory {trajectory.id} cannot be encoded: {error}") from error
 

@@ -38,15 +38,20 @@ def new(
         bool, typer.Option("--vision", help="A model that reads images: a tiny Qwen3-VL; --arch and --tie are its own.")
     ] = False,
     patch: Annotated[
-        int, typer.Option(min=4, max=112, help="Pixels of an image's patch along each side; a token has 2 x 2.")
-    ] = 14,
+        int | None,
+        typer.Option(
+            min=4,
+            max=112,
+            help="With --vision: pixels of an image's patch along each side; a token has 2 x 2. Default: 14.",
+        ),
+    ] = None,
     context: Annotated[int, typer.Option(min=16, max=2**24, help="Maximum context, in tokens.")] = 4096,
     seed: Annotated[int, typer.Option(min=0, max=MAX_COUNT, help="Seed of the random initialization.")] = 0,
     as_json: Json = False,
 ) -> None:
     """Create a tiny model and its word-level tokenizer for the given environments."""
     from ...agents.tiny_model import new_model
-    from ...agents.tiny_vision_model import new_vision_model
+    from ...agents.tiny_vision_model import PATCH, new_vision_model
     from ...envs.errors import EnvError
     from ...envs.runner.once import call_once
 
@@ -57,6 +62,8 @@ def new(
             "a model with `--vision` is a Qwen3-VL with one matrix for input and output embeddings: "
             "leave `--arch` and `--no-tie` out"
         )
+    if patch is not None and not vision:
+        raise InvalidModelOptions(f"`--patch {patch}` is for a model that reads images: add `--vision`, or remove it")
     words: list[str] = []
     for env_id in env:
         try:
@@ -71,7 +78,7 @@ def new(
     try:
         if vision:
             arch = "qwen3_vl"
-            new_vision_model(absolute(path), words, patch_size=patch, **sizes)
+            new_vision_model(absolute(path), words, patch_size=patch or PATCH, **sizes)
         else:
             new_model(absolute(path), words, arch="qwen3" if arch == "qwen3" else "llama", tie=tie, **sizes)
     except (ValueError, FileExistsError) as error:

@@ -88,6 +88,10 @@ MISTAKES = [
     ("trajectories export --out notes.txt t0", "exists: name another path with `--out`, or add `--overwrite`"),
     ("trajectories import notes.txt", "`notes.txt` is neither `.parquet`, `.json` nor `.jsonl`"),
     ("trajectories import m.jsonl", "is not ATIF: `agent`: is missing; an import reads ATIF, and the Parquet that"),
+    (
+        "trajectories import m.jsonl --max-images 4",
+        "`--max-images` is for episodes that the import encodes: add `--tok",
+    ),
     ("trajectories import folder", "the folder `folder` has no `.json` file"),
     ("trajectories experts x.jsonl", "record some with `turnwise eval --policy oracle --split train`"),
     # environments, policies, models, sandboxes, the store
@@ -108,6 +112,7 @@ MISTAKES = [
     ("eval c.toml --option pages=1", "`--option pages=1` goes to the environments of `--env`: write it below "),
     (f"{EVAL} --api-key-env KEY", "`--api-key-env KEY` is for the URL of a server, and `--policy` is `random`"),
     (f"model new m --env {ENV} --vision --arch llama", "a model with `--vision` is a Qwen3-VL"),
+    (f"model new m --env {ENV} --patch 28", "`--patch 28` is for a model that reads images: add `--vision`, or remove"),
     (f"model new m --env {ENV} --arch gpt", "unknown architecture 'gpt': set `--arch` to qwen3 or llama"),
     ("model merge nowhere merged", "there is neither a folder `nowhere` nor a run of this name in the store"),
     ("sandbox check --backend dokcer", "no sandbox backend is called `dokcer` (did you mean 'docker'?)"),

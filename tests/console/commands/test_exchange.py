@@ -137,7 +137,8 @@ def test_a_document_of_another_program_is_encoded_by_the_given_tokenizer(turnwis
 
 def test_demonstrations_with_pictures_are_encoded(tmp_path: Path) -> None:
     words = [*make(ENV).vocabulary(), "click", "home"]
-    encode = _encoder(new_vision_model(tmp_path / "model", words, hidden=32, heads=1, layers=1))
+    model = new_vision_model(tmp_path / "model", words, hidden=32, heads=1, layers=1)
+    encode = _encoder(model)
     one, other = png(56, 56, 1), png(84, 56, 2)
     contents = {Image.of(each).blob: each for each in (one, other)}
     steps = [
@@ -150,6 +151,10 @@ def test_demonstrations_with_pictures_are_encoded(tmp_path: Path) -> None:
     made = encode(Episode(group, trajectory, images=contents))
     first, second = contents
     assert [list(message.images) for message in made.messages] == [[first], [], [second], []]
+    long = replace(trajectory, steps=[replace(steps[0], index=turn) for turn in range(9)])
+    for window, roots in ((None, [0, 16]), (4, [0, 8, 10, 12, 14, 16])):
+        messages = _encoder(model, window)(Episode(group, long, images=contents)).messages
+        assert [one.index for one in messages if one.parent is None] == roots
     unread = replace(trajectory, steps=[replace(steps[0], images=["0" * 64])])
     with pytest.raises(CannotExchange, match="trajectory a cannot be encoded: an image is no PNG"):
         encode(Episode(group, unread, images={"0" * 64: picture("RGB", kind="JPEG")}))
