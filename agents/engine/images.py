@@ -124,16 +124,19 @@ class ImageFeatures:
 
 
 def decoded(content: bytes) -> Any:
-    """Return a PNG as an RGB image. Raises ``RefusedImage``: it cannot be decoded, or is too large."""
+    """Return a PNG as an RGB image, on white. Raises ``RefusedImage``: it cannot be decoded, or is too large."""
     from PIL import Image, UnidentifiedImageError
 
     try:
         with Image.open(io.BytesIO(content), formats=["PNG"]) as image:
             if image.width * image.height > PIXELS_MAX:
                 raise RefusedImage(f"an image of {image.width} x {image.height} pixels is too large")
-            if image.mode.startswith("I"):
+            if content[24] > 8:  # the bit depth in the header; Pillow cuts 16 bits of colors without a word
                 raise RefusedImage("an image has 16 bits per channel, which would be cut: make it one of 8 bits")
-            return image.convert("RGB")
+            if not image.has_transparency_data:
+                return image.convert("RGB")
+            white = Image.new("RGBA", image.size, "white")
+            return Image.alpha_composite(white, image.convert("RGBA")).convert("RGB")
     except RefusedImage:
         raise
     except UnidentifiedImageError as error:  # its text names an object in memory

@@ -29,9 +29,9 @@ def chunk(kind: bytes, data: bytes) -> bytes:
     return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
 
-def claimed(width: int, height: int) -> bytes:
+def claimed(width: int, height: int, depth: int = 8, color: int = 2) -> bytes:
     """Return a PNG file whose header claims a size, and that has no pixels."""
-    header = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0))
+    header = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, depth, color, 0, 0, 0))
     return b"\x89PNG\r\n\x1a\n" + header + chunk(b"IDAT", zlib.compress(b"")) + chunk(b"IEND", b"")
 
 
@@ -54,6 +54,13 @@ READABLE = {
 comments, are not read."""
 UNREADABLE = {
     "16 bits": (picture("I;16"), "an image has 16 bits per channel"),
+    **{
+        f"16 bits of color type {color}": (
+            claimed(4, 4, 16, color)[:33] + chunk(b"IDAT", zlib.compress(bytes(999))) + chunk(b"IEND", b""),
+            "an image has 16 bits per channel",
+        )
+        for color in (2, 4, 6)
+    },
     "no width": (claimed(0, 0), "an image cannot be decoded"),
     "no height": (claimed(84, 0), "an image cannot be decoded"),
     "cut": (png(84, 84)[:-400], "an image cannot be decoded: image file is truncated"),

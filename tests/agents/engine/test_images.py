@@ -5,6 +5,7 @@ The engine is a tiny model of one family: a Qwen3-VL in CI, one after the other 
 
 import asyncio
 import copy
+import io
 import itertools
 from collections.abc import Iterator, Mapping
 from contextlib import closing
@@ -13,8 +14,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from PIL import Image as Pixels
 from turnwise.agents.engine.actor import start_engine
 from turnwise.agents.engine.client import PolicyClient
 from turnwise.agents.engine.config import EngineConfig
@@ -240,6 +243,13 @@ def test_an_image_of_a_window_is_sent_once(engine: Any, run: Any, model: Path) -
 def test_a_picture_of_another_mode_is_read_as_rgb(name: str) -> None:
     picture = decoded(READABLE[name])
     assert (picture.mode, picture.size) == ("RGB", (84, 84))
+
+
+def test_a_transparent_pixel_has_no_hidden_color() -> None:
+    buffer = io.BytesIO()
+    pixels = np.array([[[255, 0, 0, 0], [255, 0, 0, 255], [0, 0, 0, 51]]], np.uint8)
+    Pixels.fromarray(pixels).save(buffer, "PNG")
+    assert np.asarray(decoded(buffer.getvalue())).tolist() == [[[255, 255, 255], [255, 0, 0], [204, 204, 204]]]
 
 
 @pytest.mark.parametrize("name", UNREADABLE)
