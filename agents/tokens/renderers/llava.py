@@ -11,6 +11,8 @@ from ..renderer import Image
 from .images import ImageRenderer
 
 MODEL_TYPES = frozenset({"llava"})
+SCALED_PIXELS_MAX = 1 << 24
+"""Pixels of an image whose shorter side has the length of the square, before it is cut, at most."""
 
 
 class LlavaRenderer(ImageRenderer):
@@ -25,13 +27,21 @@ class LlavaRenderer(ImageRenderer):
 
         config = read_json(self._folder / "config.json")
         tower: Any = CLIPVisionConfig(**config.get("vision_config", {}))
-        cut = read_json(self._folder / "preprocessor_config.json").get("crop_size")
+        processor = read_json(self._folder / "preprocessor_config.json")
+        cut = processor.get("crop_size")
         self._side: int = tower.image_size
         if cut not in (self._side, {"height": self._side, "width": self._side}):
             raise UnusableChat(
                 f"`{folder}`: `crop_size` in its `preprocessor_config.json` is {cut!r}, and the vision tower in its "
                 f"`config.json` reads squares of {self._side} pixels: get the files of one model"
             )
+        needed = {"size": {"shortest_edge": self._side}, "do_resize": True, "do_center_crop": True}
+        for key, value in needed.items():
+            if (found := processor.get(key, value)) != value and (key, found) != ("size", self._side):
+                raise UnusableChat(
+                    f"`{folder}`: `{key}` in its `preprocessor_config.json` is {found!r}, and its tower needs "
+                    f"{value!r}: get the files of one model"
+                )
         if not isinstance(layer := config.get("vision_feature_layer", -2), int):
             raise UnusableChat(
                 f"`{folder}`: `vision_feature_layer` in its `config.json` is {layer!r}, and vLLM serves one layer only"
@@ -44,7 +54,7 @@ class LlavaRenderer(ImageRenderer):
         return self._side, self._side
 
     def _image_text(self, image: Image) -> str:
-        return self.placeholder * self._tokens
+        return self.placeholder * self._length(image)
 
     def _runs(self, tokens: Sequence[int]) -> list[tuple[int, int]]:
         """Return the parts of the runs of the control token that are as long as one or more images."""
@@ -57,6 +67,12 @@ class LlavaRenderer(ImageRenderer):
         return runs
 
     def _length(self, image: Image) -> int:
+        short, long = sorted((image.width, image.height))
+        if self._side**2 * long > SCALED_PIXELS_MAX * short:
+            raise ValueError(
+                f"an image of {image.width} x {image.height} pixels is refused: with a shorter side of {self._side} "
+                f"pixels it has more than {SCALED_PIXELS_MAX}"
+            )
         return self._tokens
 
 

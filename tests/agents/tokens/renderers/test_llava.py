@@ -43,6 +43,17 @@ def test_images_have_one_length_and_follow_one_another(renderer: Renderer) -> No
     assert renderer.image_size(WIDE) == (SIDE, SIDE)
 
 
+def test_a_picture_that_would_be_scaled_to_a_large_one_is_refused(renderer: Renderer) -> None:
+    """By 42 pixels on its shorter side, whose longer side may have 9,510 times as many."""
+    for width, height in ((1, 9_511), (9_511, 1), (0, 1)):
+        shown, reason = Image("ab" * 32, width, height), f"an image of {width} x {height} pixels is refused"
+        with pytest.raises(ValueError, match=reason):
+            Conversation(renderer).observe("page", [shown])
+        with pytest.raises(ValueError, match=reason):
+            renderer.image_spans([], [shown])
+    Conversation(renderer).observe("page", [Image("ab" * 32, 1, 9_510)])
+
+
 def test_stored_images_are_found_between_sampled_control_tokens(renderer: Renderer) -> None:
     part = renderer.encoder.control_token(LLAVA_IMAGE) or 0
     conversation = Conversation(renderer, "find")
@@ -68,6 +79,9 @@ def test_stored_images_are_found_between_sampled_control_tokens(renderer: Render
             {"vision_feature_layer": [-2, -5]},
             r"`vision_feature_layer` .* is \[-2, -5\], and vLLM serves",
         ),
+        ("preprocessor_config.json", {"size": 99}, r"`size` .* is 99, and its tower needs \{'shortest_edge': 42\}"),
+        ("preprocessor_config.json", {"do_resize": False}, "`do_resize` .* is False, and its tower needs True"),
+        ("preprocessor_config.json", {"do_center_crop": False}, "`do_center_crop` .* is False, and its tower needs"),
         ("preprocessor_config.json", {"crop_size": 99}, "`crop_size` .* is 99, and the vision tower .* of 42 pixels"),
     ],
 )
