@@ -1,9 +1,8 @@
-"""``turnwise/TinyPixelsWeb-v0``: click on the box of a color, seen in a screenshot of a real browser.
+"""``turnwise/TinyPixelsWeb-v0``: click on the blue box, seen in a screenshot of a real browser.
 
-The page has three boxes of different colors in a window of 112 x 112 pixels, each in a corner of its own. An
-observation is the screenshot and the color in words, always ``task blue``; ``click 84 28`` clicks a point of the
-screenshot. A policy learns to find the blue box, and not what the word means. A random player that clicks on boxes
-succeeds in one of three episodes.
+The page has three boxes of different colors in a window of 112 x 112 pixels, each in a corner of its own, and one is
+blue. An observation is the screenshot and words that are always the same, ``task blue``; ``click 84 28`` clicks a point
+of the screenshot. A random player that clicks on boxes succeeds in one of three episodes.
 
 Reward: 1 for the box of the color; -0.3 for another box; -0.05 for a click that hits no box.
 """
@@ -11,6 +10,7 @@ Reward: 1 for the box of the color; -0.3 for another box; -0.05 for a click that
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 from ..computer.elements import Node
@@ -25,16 +25,17 @@ SIDE_PX, CELL_PX = 112, 56
 CORNERS = [(x, y) for x in (0, CELL_PX) for y in (0, CELL_PX)]
 """The left upper corners of the places of boxes, in pixels."""
 BOXES = 3
-COLORS: Mapping[str, str] = {
-    "blue": "#0000ff",
-    "orange": "#ffa500",
-    "green": "#008000",
-    "red": "#ff0000",
-    "pink": "#ffc0cb",
-    "black": "#000000",
-}
-"""By their words."""
-TARGETS = ("blue",)
+BLUE = "#0000ff"
+LEVELS = (0x00, 0x55, 0xAA, 0xFF)
+"""Levels of red, green and blue."""
+OTHERS = tuple(
+    f"#{red:02x}{green:02x}{blue:02x}"
+    for red, green, blue in product(LEVELS, repeat=3)
+    if blue - max(red, green) < LEVELS[1] and min(red, green, blue) < LEVELS[2]
+)
+"""Colors that are neither bluish nor close to the white of the page. They are many, so that no policy learns the
+pictures by heart."""
+TEXT = "task blue"
 PORT = 8082
 URL = f"http://127.0.0.1:{PORT}/index.html"
 STYLE = f"body {{ margin: 0 }} div {{ position: absolute; width: {CELL_PX}px; height: {CELL_PX}px }}"
@@ -43,10 +44,10 @@ SERVER = f"echo '{PAGE}' > index.html && exec python3 -I -m http.server {PORT} -
 DRAW_SCRIPT = """(() => {
   document.body.replaceChildren();
   window.clicked = '';
-  for (const [name, color, x, y] of DRAWN) {
+  for (const [color, x, y] of DRAWN) {
     const box = document.createElement('div');
     box.style.cssText = `left: ${x}px; top: ${y}px; background: ${color}`;
-    box.onclick = () => { window.clicked = name; };
+    box.onclick = () => { window.clicked = color; };
     document.body.append(box);
   }
 })()"""
@@ -55,11 +56,10 @@ CLICKED_SCRIPT = "window.clicked"
 
 @dataclass(frozen=True, slots=True)
 class Boxes:
-    """One task: click on the box of the color ``wanted``."""
+    """One task: click on the blue one of these boxes."""
 
-    wanted: str
     places: Mapping[str, tuple[int, int]]
-    """The left upper corners by color, in the order of their names: equal pictures have equal instances."""
+    """The left upper corners by color, in their order: equal pictures have equal instances."""
 
 
 def draw(seed: int, split: str) -> Boxes:
@@ -67,16 +67,15 @@ def draw(seed: int, split: str) -> Boxes:
     draws = SeededDraws(f"tiny pixels web {split} {seed}")
 
     def instance() -> tuple[Boxes, bool]:
-        wanted = draws.choice(TARGETS)
-        others = draws.sample([name for name in COLORS if name != wanted], BOXES - 1)
-        places = dict(sorted(zip((wanted, *others), draws.sample(CORNERS, BOXES), strict=True)))
-        return Boxes(wanted, places), held_out(f"{wanted} {places}")
+        others = draws.sample(OTHERS, BOXES - 1)
+        places = dict(sorted(zip((BLUE, *others), draws.sample(CORNERS, BOXES), strict=True)))
+        return Boxes(places), held_out(str(places))
 
     return draw_for(split, instance)
 
 
 class TinyPixelsWebEnv(TinyPixelsEnv[Boxes]):
-    """Click on the box of a color, which only the screenshot shows.
+    """Click on the blue box, which only the screenshot shows.
 
     Raises:
         ValueError: at reset, the split is unknown.
@@ -85,7 +84,7 @@ class TinyPixelsWebEnv(TinyPixelsEnv[Boxes]):
 
     name = "turnwise/TinyPixelsWeb-v0"
     width, height, cell_px = SIDE_PX, SIDE_PX, CELL_PX
-    words = ("task", "click", *TARGETS, *coordinates(SIDE_PX, CELL_PX), "right", "wrong", "invalid", "ended")
+    words = ("task", "click", "blue", *coordinates(SIDE_PX, CELL_PX), "right", "wrong", "invalid", "ended")
     sandboxed = True
     sandbox_memory_mib, sandbox_image = SPEC.memory_mib, SPEC.image
     keeps_sandbox = True
@@ -96,12 +95,12 @@ class TinyPixelsWebEnv(TinyPixelsEnv[Boxes]):
 
     def _begin(self, seed: int, split: str) -> Turn:
         self.episode = instance = draw(seed, split)
-        boxes = [(name, COLORS[name], *place) for name, place in instance.places.items()]
+        boxes = [(color, *place) for color, place in instance.places.items()]
         opening = {"do": "open", "url": URL, "reusable": True, "width": self.width, "height": self.height}
         script = {"do": "script", "script": DRAW_SCRIPT.replace("DRAWN", json.dumps(boxes)), "settle": True}
         _, png = self._browser.open([opening, script, self._observe()])
         self._take(png)
-        return self._seen(Turn(f"task {instance.wanted}", info={"extras": self._browser.extras() | {"task": "click"}}))
+        return self._seen(Turn(TEXT, info={"extras": self._browser.extras() | {"task": "click"}}))
 
     def _click(self, x: int, y: int) -> Turn:
         click = {"do": "act", "action": {"verb": "click", "x": x, "y": y}}
@@ -109,17 +108,17 @@ class TinyPixelsWebEnv(TinyPixelsEnv[Boxes]):
         self._take(png)
         clicked = (answer.get("values") or [""])[-1]
         if clicked or "lost" in answer:
-            return end(clicked == self.episode.wanted)
-        return Turn(f"task {self.episode.wanted}")
+            return end(clicked == BLUE)
+        return Turn(TEXT)
 
     def _observe(self) -> dict[str, Any]:
         return {"do": "observe", "tree": False, "screenshot": True}
 
     def _elements(self) -> Mapping[str, Node]:
-        return {name: {"rect": (*place, CELL_PX, CELL_PX)} for name, place in self.episode.places.items()}
+        return {color: {"rect": (*place, CELL_PX, CELL_PX)} for color, place in self.episode.places.items()}
 
     def _solution(self) -> str:
-        return self.episode.wanted
+        return BLUE
 
     def screenshot(self) -> Png | None:
         """Return the browser's window."""

@@ -9,7 +9,7 @@ from turnwise.envs.spaces import Png
 from turnwise.envs.tiny.desktop import KINDS, draw
 from turnwise.envs.tiny.pixels import TinyPixelsEnv, coordinates
 from turnwise.envs.tiny.pixels_desktop import TinyPixelsDesktopEnv
-from turnwise.envs.tiny.pixels_web import COLORS, TinyPixelsWebEnv
+from turnwise.envs.tiny.pixels_web import BLUE, TinyPixelsWebEnv
 from turnwise.envs.tiny.pixels_web import draw as draw_boxes
 
 
@@ -68,9 +68,9 @@ def test_the_clicks_are_where_the_picture_shows_the_boxes(web: TinyPixelsWebEnv)
     for action, _ in web.valid_actions():
         x, y = map(int, action.split()[1:])
         colors.add("#" + bytes(pixels[y, x]).hex())
-    assert colors == {COLORS[name] for name in web.episode.places}
+    assert colors == set(web.episode.places)
     assert [weight for _, weight in web.valid_actions()] == [1.0] * 3  # a random player knows no more than the syntax
-    assert seen["text"] == f"task {web.episode.wanted}"
+    assert seen["text"] == "task blue"
 
 
 def test_the_splits_share_no_picture() -> None:
@@ -78,7 +78,7 @@ def test_the_splits_share_no_picture() -> None:
         {frozenset(draw_boxes(seed, split).places.items()) for seed in range(3000)} for split in ("train", "test")
     )
     assert not train & test
-    assert len(train | test) == 240  # places of blue, two other colors in order, two of three corners
+    assert len(train) > 2500  # few pictures come twice, so none is learned by heart
 
 
 def test_another_box_fails_and_a_click_on_no_box_is_invalid(web: TinyPixelsWebEnv) -> None:
@@ -101,7 +101,7 @@ def test_another_box_fails_and_a_click_on_no_box_is_invalid(web: TinyPixelsWebEn
         seen, reward, over, _, info = web.step(bad)
         assert (seen["text"], reward, over, info["action_valid"]) == ("invalid", -0.05, False, False), bad
         assert seen["image"] == first["image"]
-    wanted = web._clicks(web._elements()[web.episode.wanted])
+    wanted = web._clicks(web._elements()[BLUE])
     wrong = next(action for action in valid if action not in wanted)
     seen, reward, over, _, info = web.step(wrong)
     assert (seen["text"], reward, over, info["success"]) == ("wrong", -0.3, True, False)
