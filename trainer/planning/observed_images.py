@@ -1,16 +1,17 @@
-"""The images of the observations of a run, by the spaces of its environments: none is played to plan a run."""
+"""The images of the observations of a run, by the spaces of its environments: none is played to plan a run.
+
+Gymnasium is imported where it is used: `make test-gpu` plans the learner without it.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ...envs.runner.once import call_once
-from ...envs.spaces import image_sizes
 from .model_shape import ModelShape
 
 if TYPE_CHECKING:
-    from ..config.schema import RunConfig  # imports gymnasium, which `make test-gpu` does without
+    from ..config.schema import RunConfig
 
 LEAST_TOKENS = 80
 """Tokens of a small image, at most: the image processors of published models enlarge one to 65,536 pixels."""
@@ -37,6 +38,9 @@ def observed_images(config: RunConfig, shape: ModelShape) -> ObservedImages:
     """
     if shape.vision is None:
         return NO_IMAGES
+    from ...envs.runner.once import call_once
+    from ...envs.spaces import image_sizes
+
     sizes = [
         call_once(one.id, one.options, "observation_space", lambda env: image_sizes(env.observation_space))
         for one in config.environments
