@@ -17,7 +17,7 @@ from ..errors import HorizonReached, ImagesUnsupported, PolicyFailed, too_long
 from ..rollout.player import PastTurn, PlayerTurn, PolicyContext
 from ..tokens.renderer import Image
 
-Snapshot: TypeAlias = tuple[Mapping[str, Any], Mapping[str, bytes], Mapping[str, tuple[int, int]], int]
+Snapshot: TypeAlias = tuple[Mapping[str, Any], Mapping[str, bytes], Mapping[str, tuple[int, ...]], int]
 """The conversation, its images by hash, the sizes of all images so far, and the number of sampled tokens."""
 
 
@@ -48,7 +48,7 @@ class PolicyPlayer:
         self._sampled_tokens = 0
         self._images: dict[str, bytes] = {}
         """The images in the context as PNG, by hash."""
-        self._image_sizes: Mapping[str, tuple[int, int]] = {}
+        self._image_sizes: Mapping[str, tuple[int, ...]] = {}
         """``PlayerTurn.image_sizes``."""
 
     async def act(self, observation: str, images: Sequence[bytes]) -> PlayerTurn:

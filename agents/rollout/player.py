@@ -60,9 +60,9 @@ class PlayerTurn:
     """Tokens that were sampled in this turn."""
     cut_by: Limit | None = None
     """The limit on tokens that ended the action before the player did."""
-    image_sizes: Mapping[str, tuple[int, int]] = field(default_factory=dict)
-    """The sizes that the image processor gave the images of the episode: width and height by those of the image
-    (``progress.IMAGE_SIZES``). Empty for a player without one."""
+    image_sizes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """What the image processor made of the images of the episode, ``Renderer.image_size`` by width and height of the
+    image (``progress.IMAGE_SIZES``). Empty for a player without one."""
 
 
 class Player(Protocol):

@@ -19,7 +19,8 @@ TARGETS = "targets"
 
 IMAGE_SIZES = "image_sizes"
 """Key in a trajectory's ``extras``: by ``WIDTHxHEIGHT`` of the images that the policy saw, the width and the height in
-pixels that its image processor gave them."""
+pixels that its image processor gave them. If it cut a part out, its left, top, width and height in pixels of the image
+follow."""
 
 
 @dataclass(slots=True)
@@ -54,7 +55,7 @@ class Progress:
         if result.targets:
             self.extras[TARGETS] = {**self.extras.get(TARGETS, {}), str(turn): result.targets}
 
-    def add_image_sizes(self, sizes: Mapping[str, tuple[int, int]]) -> None:
+    def add_image_sizes(self, sizes: Mapping[str, tuple[int, ...]]) -> None:
         """Keep the sizes that the image processor gave the images of the episode."""
         if sizes:
             self.extras[IMAGE_SIZES] = {**self.extras.get(IMAGE_SIZES, {}), **{one: [*sizes[one]] for one in sizes}}

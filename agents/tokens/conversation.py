@@ -167,7 +167,7 @@ class Conversation:
         """Return the images in the prompt."""
         return self._spans.copy()
 
-    def image_size(self, image: Image) -> tuple[int, int]:
+    def image_size(self, image: Image) -> tuple[int, ...]:
         """Return the width and the height that the image processor gives an image, in pixels."""
         return self._renderer.image_size(image)
 

@@ -124,8 +124,10 @@ class Renderer(Protocol):
             ValueError: the tokens are not those of these images.
         """
 
-    def image_size(self, image: Image) -> tuple[int, int]:
+    def image_size(self, image: Image) -> tuple[int, ...]:
         """Return the width and the height in pixels that the image processor gives an image before the model reads it.
+
+        If it cuts a part out of the image, its left, top, width and height in pixels of the image follow.
 
         Raises:
             ValueError: the image processor refuses its size.

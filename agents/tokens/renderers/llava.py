@@ -49,9 +49,11 @@ class LlavaRenderer(ImageRenderer):
         has_class = config.get("vision_feature_select_strategy", "default") == "full"
         self._tokens: int = (self._side // tower.patch_size) ** 2 + has_class
 
-    def image_size(self, image: Image) -> tuple[int, int]:
-        """Return the size of the square, as ``renderer.Renderer`` defines it."""
-        return self._side, self._side
+    def image_size(self, image: Image) -> tuple[int, ...]:
+        """Return the size of the square and the part in the middle that it shows, as ``renderer.Renderer`` defines."""
+        side = min(image.width, image.height)
+        part = ((image.width - side) // 2, (image.height - side) // 2, side, side)
+        return self._side, self._side, *(part if image.width != image.height else ())
 
     def _image_text(self, image: Image) -> str:
         return self.placeholder * self._length(image)

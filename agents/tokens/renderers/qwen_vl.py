@@ -16,7 +16,7 @@ class QwenVlRenderer(ImageRenderer):
 
     placeholder = "<|image_pad|>"
 
-    def image_size(self, image: Image) -> tuple[int, int]:
+    def image_size(self, image: Image) -> tuple[int, ...]:
         """Return the size that the image processor gives an image, as ``renderer.Renderer`` defines it."""
         from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import smart_resize
 

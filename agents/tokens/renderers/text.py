@@ -108,7 +108,7 @@ class TextRenderer:
         """Raise: the model reads text only."""
         raise ValueError("this policy reads text only, and the message contains images")
 
-    def image_size(self, image: Image) -> tuple[int, int]:
+    def image_size(self, image: Image) -> tuple[int, ...]:
         """Raise: the model reads text only."""
         raise ValueError("this policy reads text only, and has no image processor")
 

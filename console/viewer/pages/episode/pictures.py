@@ -14,6 +14,8 @@ from .....store.errors import StoreError
 PNG = b"\x89PNG\r\n\x1a\n"
 Size = tuple[int, int]
 """Width and height in pixels."""
+Part = tuple[int, int, int, int]
+"""Left, top, width and height in pixels of a picture."""
 SIDE_MAX = 16_384
 """Pixels of a side of a picture that a page draws, at most."""
 _SIZE = re.compile(r"([1-9][0-9]{0,5})x([1-9][0-9]{0,5})")
@@ -41,6 +43,8 @@ class Picture:
     """The places that the action points at, as the environment reported them; none if it reported none."""
     seen: Size | None = None
     """The size that the image processor gave it before the policy saw it; None if no policy with a processor did."""
+    part: Part | None = None
+    """The part of it that the image processor cut out for the policy; None for all of it."""
     is_kept: bool = False
     """Whether the run kept it for people, and the observation has no image."""
 
@@ -129,27 +133,39 @@ def targets_of(extras: Mapping[str, Any], turn: int) -> list[Target]:
     return [Target(*one) for one in numbers if len(one) in (2, 4)]
 
 
-def processed_sizes(extras: Mapping[str, Any]) -> dict[Size, Size]:
-    """Return the sizes that the image processor gave the pictures of an episode, by their sizes; other values than a
-    run stores are left out."""
-    found = dict[Size, Size]()
+def processed_sizes(extras: Mapping[str, Any]) -> dict[Size, tuple[Size, Part | None]]:
+    """Return the sizes that the image processor gave the pictures of an episode, and the parts that it cut out of them,
+    by their sizes; other values than a run stores are left out."""
+    found = dict[Size, tuple[Size, Part | None]]()
     stored = extras.get(IMAGE_SIZES)
     for name, value in stored.items() if isinstance(stored, dict) else ():
         size = _SIZE.fullmatch(name)
-        if size is not None and isinstance(value, list) and len(value) == 2 and all(map(_is_side, value)):
-            found[int(size[1]), int(size[2])] = (value[0], value[1])
+        if size is None or not isinstance(value, list) or any(type(one) is not int for one in value):
+            continue
+        width, height = int(size[1]), int(size[2])
+        match value:
+            case [x, y] if _is_size(x, y):
+                found[width, height] = ((x, y), None)
+            case [x, y, left, top, w, h] if _is_size(x, y) and is_part((left, top, w, h), (width, height)):
+                found[width, height] = ((x, y), (left, top, w, h))
     return found
 
 
-def _is_side(value: Any) -> bool:
-    return type(value) is int and 0 < value <= SIDE_MAX
+def is_part(part: Part, size: Size) -> bool:
+    """Return whether a part lies in a picture."""
+    left, top, width, height = part
+    return min(left, top) >= 0 and min(width, height) > 0 and left + width <= size[0] and top + height <= size[1]
+
+
+def _is_size(width: int, height: int) -> bool:
+    return min(width, height) > 0 and max(width, height) <= SIDE_MAX
 
 
 def pictures(
     names: Sequence[str],
     sizes: Mapping[str, Size],
     targets: Sequence[Target],
-    processed: Mapping[Size, Size] | None = None,
+    processed: Mapping[Size, tuple[Size, Part | None]] | None = None,
     *,
     is_kept: bool = False,
 ) -> list[Picture]:
@@ -157,13 +173,13 @@ def pictures(
 
     Args:
         sizes: by hash.
-        processed: the size that the policy saw, by that of the picture.
+        processed: the size and the part that the policy saw, by the size of the picture.
         is_kept: whether the run kept them for people.
     """
     found = []
     for place, name in enumerate(names):
         width, height = sizes.get(name, (None, None))
-        seen = None if is_kept or name not in sizes else (processed or {}).get(sizes[name])
+        seen, part = (None if is_kept or name not in sizes else (processed or {}).get(sizes[name])) or (None, None)
         shown = targets if not place and name in sizes else ()
-        found.append(Picture(name, width, height, shown, seen, is_kept))
+        found.append(Picture(name, width, height, shown, seen, part, is_kept))
     return found

@@ -4,11 +4,13 @@ import json
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 from turnwise.agents.errors import UnusableChat
 from turnwise.agents.tokens.conversation import Conversation
 from turnwise.agents.tokens.renderer import Image, Renderer
 from turnwise.agents.tokens.renderers import load_renderer
+from turnwise.envs.spaces import Png
 from turnwise.tests.agents.engine.vision_models import LLAVA_IMAGE, SIDE, new_vision_family
 from turnwise.tests.agents.pictures import png
 
@@ -40,7 +42,26 @@ def test_images_have_one_length_and_follow_one_another(renderer: Renderer) -> No
     assert small.offset == wide.offset + TOKENS
     assert prompt[wide.offset : small.offset + TOKENS] == [part] * 2 * TOKENS
     assert renderer.encoder.decode(prompt) == "find page"
-    assert renderer.image_size(WIDE) == (SIDE, SIDE)
+
+
+@pytest.mark.parametrize(("width", "height"), [(140, 84), (61, 200), (56, 56)])
+def test_the_part_that_an_image_is_cut_to_is_that_of_the_image_processor(
+    renderer: Renderer, folder: Path, width: int, height: int
+) -> None:
+    """In a picture whose red is its column and whose green is its row."""
+    from transformers import AutoImageProcessor
+
+    rows, columns = np.mgrid[0:height, 0:width].astype(np.uint8)
+    picture = np.stack([columns, rows, rows * 0], 2)
+    found = AutoImageProcessor.from_pretrained(folder)(picture, return_tensors="np")["pixel_values"][0]
+    red, green = (found[:2] * 0.5 + 0.5) * 255
+    shown_width, shown_height, *part = renderer.image_size(Image.of(Png.encode(picture)))
+    assert (shown_height, shown_width) == red.shape == (SIDE, SIDE)
+    left, top, across, down = part or (0, 0, width, height)
+    assert (len(part), across, down) == (0 if width == height else 4, min(width, height), min(width, height))
+    middles = (np.arange(SIDE) + 0.5) / SIDE
+    assert np.abs(red.mean(axis=0) + 0.5 - (left + middles * across)).max() < 1.5
+    assert np.abs(green.mean(axis=1) + 0.5 - (top + middles * down)).max() < 1.5
 
 
 def test_a_picture_that_would_be_scaled_to_a_large_one_is_refused(renderer: Renderer) -> None:

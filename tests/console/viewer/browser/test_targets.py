@@ -12,8 +12,14 @@ from turnwise.tests.console.viewer.conftest import serving
 from turnwise.tests.console.viewer.pages.episode.test_pictures import picture
 from turnwise.tests.store.making import call, group, records, start, trajectory
 
-SIZES = {"64x48": [56, 28], "1280x800": [644, 392], "112x112": [112, 112]}
-"""A small picture, which is narrower than the words below it; a large one, smaller on the page; and one as it is."""
+SIZES = {
+    "64x48": [56, 28],
+    "1280x800": [644, 392],
+    "112x112": [112, 112],
+    "640x480": [336, 336, 80, 0, 480, 480],
+}
+"""A small picture, which is narrower than the words below it; a large one, smaller on the page; one as it is; and one
+that the processor cut."""
 
 
 @pytest.mark.slow
@@ -34,4 +40,4 @@ def test_targets_are_drawn_at_their_place(own: Database) -> None:
     extras = {"targets": targets, "image_sizes": SIZES}
     call(own, "finish_trajectory", trajectory="g-0", status=Status.COMPLETED, reward=1.0, extras=extras, **end)
     with serving(own) as address:
-        assert walked("walk_targets.py", address, "6", "/trajectories/g-0") == []
+        assert walked("walk_targets.py", address, "8", "/trajectories/g-0") == []

@@ -16,8 +16,8 @@ FIND = """
   const svg = shot.querySelector('svg');
   return [...(svg?.querySelectorAll('circle, rect') ?? [])].map((mark) => {
     const drawn = mark.getBoundingClientRect(), box = mark.getBBox(), view = svg.viewBox.baseVal;
-    const x = picture.x + 1 + (picture.width - 2) * (box.x + box.width / 2) / view.width;
-    const y = picture.y + 1 + (picture.height - 2) * (box.y + box.height / 2) / view.height;
+    const x = picture.x + 1 + (picture.width - 2) * (box.x - view.x + box.width / 2) / view.width;
+    const y = picture.y + 1 + (picture.height - 2) * (box.y - view.y + box.height / 2) / view.height;
     const off = [drawn.x + drawn.width / 2 - x, drawn.y + drawn.height / 2 - y];
     const shape = drawn.width / drawn.height / (box.width / box.height) / (picture.width / picture.height)
       * (view.width / view.height);

@@ -1,13 +1,17 @@
 """The page of an episode: one tokenizer, the sandbox, and targets on pictures."""
 
+import html
 import json
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from starlette.testclient import TestClient
 from turnwise.agents.tokens.token_texts import TokenTexts
+from turnwise.envs.spaces import Png
 from turnwise.records import Status
 from turnwise.store.content.blobs import digest
 from turnwise.store.content.rows import rows_of
@@ -72,6 +76,33 @@ def test_a_page_has_the_sandbox_and_draws_the_targets(own: Database) -> None:
     assert '<rect x="7" y="17" width="36" height="14" rx="4"/>' in page
     assert '<circle cx="5" cy="6" r="11"/>' in page
     assert "image <code>web</code>, digest <code>sha256:ab</code> · backend docker · cpus 2.0 · memory 512 MiB" in page
+
+
+def test_a_picture_that_was_cut_shows_its_part_with_the_target_in_it(own: Database) -> None:
+    start(own)
+    call(own, "open_group", group=group("g", size=1))
+    call(own, "start_trajectory", trajectory=trajectory("g-0"))
+    pixels = np.zeros((48, 64, 3), np.uint8)
+    pixels[20:24, 40:44] = 255
+    screen = Png.encode(pixels)
+    steps, messages = records(0)
+    steps = [replace(one, images=(digest(screen),)) for one in steps]
+    call(own, "append", trajectory="g-0", rows=rows_of(steps, messages, {digest(screen): screen}))
+    extras = {"targets": {"0": [[42, 22]]}, "image_sizes": {"64x48": [24, 24, 8, 0, 48, 48]}}
+    end = {"success": True, "error": "", "stop_reason": "", "final_observation_hash": "ee" * 16}
+    call(own, "finish_trajectory", trajectory="g-0", status=Status.COMPLETED, reward=1.0, extras=extras, **end)
+    client = client_of(own)
+    page = client.get("/trajectories/g-0").text
+    assert "seen in 24 × 24 px, cut to the middle 48 × 48 of 64 × 48 and resized" in page
+    assert 'viewBox="8 0 48 48" preserveAspectRatio="none"' in page
+    assert '<circle cx="42" cy="22" r="11"/>' in page
+    (address,) = re.findall(rf'src="(/images/{digest(screen)}[^"]+)" width="24" height="24"', page)
+    shown = Png(client.get(html.unescape(address)).content).pixels()
+    assert shown.shape == (24, 24, 3)
+    bright = [divmod(int(place), 24) for place in np.flatnonzero(shown[:, :, 0] > 128)]
+    assert bright == [(10, 16), (10, 17), (11, 16), (11, 17)], "half of (40 - 8, 20) to (43 - 8, 23)"
+    for part in ("8,0,57,48", "8,0,48", "0,0,0,9", "-1,0,9,9"):
+        assert client.get(f"/images/{digest(screen)}?size=24x24&part={part}").status_code == 400
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,10 @@ def test_targets_are_drawn_on_the_screen_of_known_size_alone() -> None:
 @pytest.mark.parametrize(
     ("stored", "expected"),
     [
-        ({"64x48": [56, 28]}, {(64, 48): (56, 28)}),
+        ({"64x48": [56, 28]}, {(64, 48): ((56, 28), None)}),
+        ({"64x48": [24, 24, 8, 0, 48, 48]}, {(64, 48): ((24, 24), (8, 0, 48, 48))}),
+        ({"64x48": [24, 24, 17, 0, 48, 48], "9x9": [8, 8, -1, 0, 4, 4], "9x8": [8, 8, 0, 0, 0, 4]}, {}),
+        ({"64x48": [24, 24, 8, 0, 48], "9x9": [8, 8, 1.5, 0, 4, 4]}, {}),
         ({"64x48": [0, 28]}, {}),
         ({"64x48": [True, 28], "9x9": [28], "9x8": "28", "9": [28, 28], "0x9": [28, 28]}, {}),
         ({"64x48": [28, 10**9]}, {}),
@@ -66,9 +69,10 @@ def test_only_sizes_of_an_image_processor_are_read(stored: object, expected: dic
 
 
 def test_a_picture_has_the_size_that_the_policy_saw_and_a_kept_one_has_none() -> None:
-    sizes, processed = {"a": (64, 48)}, {(64, 48): (56, 28)}
-    assert pictures(["a"], sizes, (), processed) == [Picture("a", 64, 48, (), (56, 28))]
-    assert pictures(["a"], sizes, (), processed, is_kept=True) == [Picture("a", 64, 48, (), None, True)]
+    part = (8, 0, 48, 48)
+    sizes, processed = {"a": (64, 48)}, {(64, 48): ((24, 24), part)}
+    assert pictures(["a"], sizes, (), processed) == [Picture("a", 64, 48, (), (24, 24), part)]
+    assert pictures(["a"], sizes, (), processed, is_kept=True) == [Picture("a", 64, 48, (), None, None, True)]
 
 
 def message(index: int, parent: int | None, *images: str) -> Message:
