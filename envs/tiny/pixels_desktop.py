@@ -2,7 +2,7 @@
 
 The tasks of ``turnwise/TinyDesktop-v0`` on a display of 224 x 224 pixels, where small fonts let the calculator fit. An
 observation is the screenshot and the goal in words, ``task show 4 7 go``; ``click 35 189`` clicks a point of the
-screenshot. The last word tells that the goal has no further digit.
+screenshot. The last word marks the end of the goal.
 The buttons never move: a policy that reads the goal alone can learn most clicks, and only the display says whether a
 digit is there already.
 
