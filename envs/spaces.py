@@ -20,6 +20,8 @@ import numpy as np
 from gymnasium.spaces import Box, Dict, Space
 from numpy.typing import NDArray
 
+from ..pictures import is_deep, on_white
+
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 HEADER = struct.Struct(">8sI4sII5BI")
 """The signature and the whole first chunk: length, name, width, height, five bytes of settings, checksum."""
@@ -74,7 +76,7 @@ class Png(bytes):
         return int.from_bytes(self[20:24], "big")
 
     def pixels(self) -> NDArray[np.uint8]:
-        """Return the pixels, height x width x 3, with Pillow.
+        """Return the pixels, height x width x 3, on white, with Pillow.
 
         Raises:
             OSError: the file is damaged after its header, is far larger than its bytes, or has 16 bits per channel.
@@ -83,9 +85,9 @@ class Png(bytes):
 
         try:
             with Image.open(BytesIO(self), formats=["PNG"]) as opened:
-                if opened.mode.startswith("I"):
+                if is_deep(self):
                     raise OSError(f"{self!r} has 16 bits per channel, which would be cut")
-                return np.asarray(opened.convert("RGB"))
+                return np.asarray(on_white(opened))
         except (SyntaxError, ValueError, Image.DecompressionBombError) as error:
             raise OSError(f"{self!r} cannot be decoded: {error}") from error
 

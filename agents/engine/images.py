@@ -15,6 +15,7 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from ...pictures import is_deep, on_white
 from ..tokens.renderer import ImageSpan
 from .config import FEATURES_KEPT_BYTES
 
@@ -131,12 +132,9 @@ def decoded(content: bytes) -> Any:
         with Image.open(io.BytesIO(content), formats=["PNG"]) as image:
             if image.width * image.height > PIXELS_MAX:
                 raise RefusedImage(f"an image of {image.width} x {image.height} pixels is too large")
-            if content[24] > 8:  # the bit depth in the header; Pillow cuts 16 bits of colors without a word
+            if is_deep(content):
                 raise RefusedImage("an image has 16 bits per channel, which would be cut: make it one of 8 bits")
-            if not image.has_transparency_data:
-                return image.convert("RGB")
-            white = Image.new("RGBA", image.size, "white")
-            return Image.alpha_composite(white, image.convert("RGBA")).convert("RGB")
+            return on_white(image)
     except RefusedImage:
         raise
     except UnidentifiedImageError as error:  # its text names an object in memory

@@ -100,11 +100,11 @@ OTHER_WEIGHT = 0.25
 """Weight of a button whose word the goal does not hold, among the valid actions."""
 
 
-def start_of(instance: Instance, files: Mapping[str, bytes] | None = None) -> dict[str, Any]:
-    """Return the step that opens the calculator, with these files in the home folder, and types its start."""
+def start_of(instance: Instance) -> dict[str, Any]:
+    """Return the step that opens the calculator and types its start."""
     digits = instance.start if instance.start != "0" else ""
     typed = [{"verb": "click", "name": ("button", digit)} for digit in digits]
-    return opening(DesktopTask(instance.goal, (APPLICATION,), files or {}), UNDO, typed)
+    return opening(DesktopTask(instance.goal, (APPLICATION,)), UNDO, typed)
 
 
 def buttons(nodes: Sequence[Node]) -> dict[str, Node]:

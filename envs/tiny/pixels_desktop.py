@@ -1,26 +1,30 @@
-"""``turnwise/TinyPixelsDesktop-v0``: a real calculator on a small desktop, seen in a screenshot.
+"""``turnwise/TinyPixelsDesktop-v0``: press a digit on a real calculator that stands anywhere on a small desktop.
 
-The tasks of ``turnwise/TinyDesktop-v0`` on a display of 224 x 224 pixels, where small fonts let the calculator fit. An
-observation is the screenshot and the goal in words, ``task show 4 7 go``; ``click 35 189`` clicks a point of the
-screenshot. The last word marks the end of the goal.
-The buttons never move: a policy that reads the goal alone can learn most clicks, and only the display says whether a
-digit is there already.
+The display has 280 x 280 pixels and the calculator 223 x 232, at another place in every episode: the goal
+``task press 4`` says which button, and only the screenshot says where it is. ``click 35 189`` clicks a point of the
+screenshot.
 
-Reward: 1 once the display shows the wanted number; -0.05 for a click that hits no button that has a word there.
+Reward: 1 for the button of the digit; -0.3 for another button; -0.05 for a click that hits no button, or one without a
+word in ``turnwise/TinyDesktop-v0``.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ..computer.elements import Node
-from ..desktop.desktop_session import SPEC, DesktopSession
+from ..desktop.desktop_session import SPEC, DesktopSession, opening
+from ..desktop.task import DesktopTask
+from ..draws import SeededDraws, draw_for, held_out
 from ..episode import Turn
-from ..options import one_of
 from ..spaces import Png
 from .base import end
-from .desktop import BY, Instance, buttons, display, draw, start_of
+from .desktop import APPLICATION, UNDO, buttons, display
 from .pixels import TinyPixelsEnv, coordinates
 
+SIDE_PX, CELL_PX = 280, 14
+CORNERS = [(x, y) for x in range(0, 57, 4) for y in range(0, 49, 4)]
+"""The places of the window's left upper corner, in pixels, so that the whole window is on the screen."""
 FILES: Mapping[str, bytes] = {
     ".config/gtk-3.0/gtk.css": b"button { padding: 0; min-height: 0; min-width: 0 }",
     ".config/galculator/galculator.conf": b"""[general]
@@ -34,53 +38,72 @@ show_menu_bar=false
 }
 """Settings of the calculator for a small display, in the home folder."""
 OTHER_WEIGHT = 0.1
-"""Weight of a button whose word the goal does not hold, among the valid actions. It is less than in
-``turnwise/TinyDesktop-v0``, because a policy from scratch learns where a button is from these clicks alone."""
+"""Weight of a button that is not the wanted one, among the valid actions."""
 
 
-class TinyPixelsDesktopEnv(TinyPixelsEnv[Instance]):
-    """Show a number on a real calculator, whose display only the screenshot shows.
+@dataclass(frozen=True, slots=True)
+class Press:
+    """One task: press the button of a digit of the calculator at this place."""
+
+    digit: str
+    place: tuple[int, int]
+    """The left upper corner of the window, in pixels."""
+
+
+def draw(seed: int, split: str) -> Press:
+    """Return the instance of a seed. The splits share no place of the window, so they share no picture."""
+    draws = SeededDraws(f"tiny pixels desktop {split} {seed}")
+
+    def instance() -> tuple[Press, bool]:
+        place = draws.choice(CORNERS)
+        return Press(str(draws.integer(1, 9)), place), held_out(str(place))
+
+    return draw_for(split, instance)
+
+
+def _placed(x: int, y: int) -> dict[str, Any]:
+    """Return the action that moves the window."""
+    return {"verb": "place", "name": ("window", APPLICATION), "x": x, "y": y}
+
+
+class TinyPixelsDesktopEnv(TinyPixelsEnv[Press]):
+    """Press a digit on a real calculator, whose place only the screenshot shows.
 
     Raises:
-        ValueError: ``by`` or, at reset, the split is unknown.
+        ValueError: at reset, the split is unknown.
         SandboxError: the sandbox or its driver failed.
     """
 
     name = "turnwise/TinyPixelsDesktop-v0"
-    width, height, cell_px = 224, 224, 14
+    width, height, cell_px = SIDE_PX, SIDE_PX, CELL_PX
     words = (
-        *("task", "click", "show", "clear", "the", "display", "erase", "last", "digit", "add", "go"),
-        *dict.fromkeys((*map(str, range(1, 10)), *coordinates(width, cell_px))),
+        *("task", "press", "click"),
+        *dict.fromkeys((*map(str, range(1, 10)), *coordinates(SIDE_PX, CELL_PX))),
         *("right", "wrong", "invalid", "ended"),
     )
     sandboxed = True
     sandbox_memory_mib, sandbox_image = SPEC.memory_mib, SPEC.image
     keeps_sandbox = True
 
-    def __init__(self, by: str = "instance") -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.by = one_of("by", by, BY, self.name)
         self._desktop = DesktopSession(self.width, self.height)
         self._nodes: Sequence[Node] = ()
-        self._presses = 0
 
     def _begin(self, seed: int, split: str) -> Turn:
-        self.episode = draw(seed, split, self.by)
-        self._read(*self._desktop.open([start_of(self.episode, FILES), self._observe()]))
-        self._presses = 0
-        extras = self._desktop.extras() | {"task": self.episode.kind}
-        return self._seen(Turn(self._text(), info={"extras": extras}))
+        self.episode = draw(seed, split)
+        task = DesktopTask(self._text(), (APPLICATION,), FILES)
+        opened = opening(task, (*UNDO, _placed(0, 0)), (_placed(*self.episode.place),))
+        self._read(*self._desktop.open([opened, self._observe()]))
+        return self._seen(Turn(self._text(), info={"extras": self._desktop.extras() | {"task": "press"}}))
 
     def _click(self, x: int, y: int) -> Turn:
         click = {"verb": "click", "x": x, "y": y}
-        answer, png = self._desktop.do([{"do": "act", "action": click}, self._observe()])
-        self._presses += 1
-        self._read(answer, png)
-        success = display(self._nodes) == self.episode.wanted
-        return end(success) if success or "broken" in answer else Turn(self._text())
+        self._read(*self._desktop.do([{"do": "act", "action": click}, self._observe()]))
+        return end(display(self._nodes) == self.episode.digit)
 
     def _text(self) -> str:
-        return f"task {self.episode.goal} go"
+        return f"task press {self.episode.digit}"
 
     def _observe(self) -> dict[str, Any]:
         return {"do": "observe", "screenshot": True}
@@ -93,12 +116,10 @@ class TinyPixelsDesktopEnv(TinyPixelsEnv[Instance]):
         return buttons(self._nodes)
 
     def _weight(self, name: str) -> float:
-        return 1.0 if name in self.episode.goal.split() else OTHER_WEIGHT
+        return 1.0 if name == self.episode.digit else OTHER_WEIGHT
 
     def _solution(self) -> str:
-        if self._presses >= len(self.episode.presses):
-            raise NotImplementedError(f"`{self.name}` has an oracle from the first turn on only")
-        return self.episode.presses[self._presses]
+        return self.episode.digit
 
     def screenshot(self) -> Png | None:
         """Return the screen as it is now."""

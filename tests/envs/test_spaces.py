@@ -1,5 +1,6 @@
 """PNG files as observations: the checks of the constructor, the encoder, and the space."""
 
+import io
 import pickle
 import struct
 import zlib
@@ -8,8 +9,10 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
+from PIL import Image
 from turnwise.envs.base import Info, Obs, TurnEnv
 from turnwise.envs.spaces import FreeText, Png, PngSpace
+from turnwise.tests.agents.pictures import chunk, claimed
 
 IMAGE = np.arange(2 * 3 * 3, dtype=np.uint8).reshape(2, 3, 3)
 
@@ -56,6 +59,19 @@ def test_other_bytes_are_refused(data: bytes, problem: str) -> None:
 def test_a_file_without_pixels_is_refused() -> None:
     with pytest.raises(ValueError, match="a PNG file of 3 x 0 has no pixels"):
         Png.encode(IMAGE[:0])
+
+
+@pytest.mark.parametrize("color", [0, 2, 4, 6])
+def test_16_bits_per_channel_are_refused_for_every_color_type(color: int) -> None:
+    deep = claimed(4, 4, 16, color)[:33] + chunk(b"IDAT", zlib.compress(bytes(999))) + chunk(b"IEND", b"")
+    with pytest.raises(OSError, match="16 bits per channel"):
+        Png(deep).pixels()
+
+
+def test_a_transparent_pixel_has_no_hidden_color() -> None:
+    buffer = io.BytesIO()
+    Image.fromarray(np.array([[[255, 0, 0, 0], [255, 0, 0, 255]]], np.uint8)).save(buffer, "PNG")
+    assert Png(buffer.getvalue()).pixels().tolist() == [[[255, 255, 255], [255, 0, 0]]]
 
 
 def test_the_space_contains_files_of_its_size_only() -> None:

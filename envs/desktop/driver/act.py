@@ -86,6 +86,17 @@ def move(episode: Episode, action: dict[str, Any]) -> None:
     episode.screen.move(*target(episode, action))
 
 
+def place(episode: Episode, action: dict[str, Any]) -> None:
+    """Move a window, given by the number of its node, to where its frame has the left upper corner ``x``, ``y``.
+
+    It is for the start of an episode: no action of an agent leads to it.
+    """
+    number = episode.numbers.windows.get(action["id"])
+    if number is None:
+        raise Refused(f"element {action['id']} is not a window")
+    episode.screen.place(number, action["x"], action["y"])
+
+
 def drag(episode: Episode, action: dict[str, Any]) -> None:
     """Execute ``drag``: press at the start, move to the end in steps, release."""
     screen = episode.screen
@@ -179,7 +190,7 @@ def hold(episode: Episode, action: dict[str, Any]) -> None:
     screen.button(BUTTONS[action.get("button", "left")], down)
 
 
-VERBS = {action.__name__: action for action in (click, move, drag, press, scroll, wait, hold)} | {
+VERBS = {action.__name__: action for action in (click, move, place, drag, press, scroll, wait, hold)} | {
     "double_click": click,
     "right_click": click,
     "type": type_text,

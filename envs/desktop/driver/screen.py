@@ -64,6 +64,8 @@ MAX_TITLE_CHARS = 200
 BACKGROUND_TOP, BACKGROUND_BOTTOM = (0x24, 0x3B, 0x53), (0x4F, 0x7C, 0x9E)
 USER_INPUT = 2
 """The source indication of requests by a person, in the specification of window managers."""
+MOVE_FRAME = X.NorthWestGravity | 1 << 8 | 1 << 9 | USER_INPUT << 12
+"""Flags of a request that moves a window: what x and y mean, that both are given, and its source."""
 
 
 @dataclass(frozen=True)
@@ -172,8 +174,14 @@ class Screen:
 
     def activate(self, window: Window) -> None:
         """Request that the window manager raise and focus a window."""
-        data = (32, [USER_INPUT, X.CurrentTime, 0, 0, 0])
-        event = ClientMessage(window=window.id, client_type=self.atom("_NET_ACTIVE_WINDOW"), data=data)
+        self._request(window.id, "_NET_ACTIVE_WINDOW", USER_INPUT, X.CurrentTime, 0, 0, 0)
+
+    def place(self, number: int, x: int, y: int) -> None:
+        """Request that the window manager move a window: the left upper corner of its frame to that pixel."""
+        self._request(number, "_NET_MOVERESIZE_WINDOW", MOVE_FRAME, x, y, 0, 0)
+
+    def _request(self, number: int, name: str, *data: int) -> None:
+        event = ClientMessage(window=number, client_type=self.atom(name), data=(32, list(data)))
         self.root.send_event(event, X.SubstructureRedirectMask | X.SubstructureNotifyMask)
 
     def paint_background(self) -> None:

@@ -1,14 +1,19 @@
 """Tiny environments in pixels: the screenshot holds the task, and a click is a point of it."""
 
+import statistics
 from collections.abc import Iterator
+from itertools import product
 from typing import Any
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
+from turnwise.envs.computer.elements import Node
 from turnwise.envs.desktop.desktop_session import DesktopSession
 from turnwise.envs.spaces import Png
-from turnwise.envs.tiny.desktop import KINDS, draw
-from turnwise.envs.tiny.pixels import TinyPixelsEnv, coordinates
-from turnwise.envs.tiny.pixels_desktop import TinyPixelsDesktopEnv
+from turnwise.envs.tiny.pixels import TinyPixelsEnv, _holds, coordinates
+from turnwise.envs.tiny.pixels_desktop import CORNERS, TinyPixelsDesktopEnv
+from turnwise.envs.tiny.pixels_desktop import draw as draw_press
 from turnwise.envs.tiny.pixels_web import BLUE, TinyPixelsWebEnv
 from turnwise.envs.tiny.pixels_web import draw as draw_boxes
 
@@ -110,27 +115,74 @@ def test_another_box_fails_and_a_click_on_no_box_is_invalid(web: TinyPixelsWebEn
     check(web, seen)
 
 
-def test_the_oracle_solves_every_kind_on_a_small_desktop(desktop: TinyPixelsDesktopEnv) -> None:
-    turns: dict[str, int] = {}
-    for seed in range(40):
-        if (kind := draw(seed, "train", "instance").kind) not in turns:
-            turns[kind] = solve(desktop, seed)
-    assert turns == {kind.kind: len(kind.presses) for kind in KINDS["trained"]}
+def test_the_oracle_presses_the_digit_on_a_small_desktop(desktop: TinyPixelsDesktopEnv) -> None:
+    assert [solve(desktop, seed) for seed in range(6)] == [1] * 6
 
 
-def test_the_picture_of_the_desktop_shows_the_display(desktop: TinyPixelsDesktopEnv) -> None:
-    """Two starts of one number have equal pictures, and a click on a button changes the picture in the display."""
-    seed = next(seed for seed in range(40) if draw(seed, "train", "instance").kind == "show_two")
-    first: Any = desktop.reset(seed=seed)[0]
-    again: Any = desktop.reset(seed=seed)[0]
+def test_the_calculator_stands_where_the_task_says(desktop: TinyPixelsDesktopEnv) -> None:
+    """Also in a sandbox that played before: two starts of one task have equal pictures."""
+    edges = []
+    for seed in (0, 1, 0):
+        seen: Any = desktop.reset(seed=seed)[0]
+        (window,) = (node for node in desktop._nodes if node["role"] == "window")
+        left, top, width, height = window["rect"]
+        assert (left, top) == desktop.episode.place
+        assert max(left + width, top + height) <= 280
+        title = check(desktop, seen).pixels()[top + 10]
+        assert (title[max(left - 1, 0)] != title[left + 3]).any() or left == 0
+        edges.append((seen["text"], bytes(seen["image"])))
+    assert edges[0] == edges[2] != edges[1]
+
+
+def test_the_splits_of_the_desktop_share_no_place() -> None:
+    train, test = ({draw_press(seed, split).place for seed in range(3000)} for split in ("train", "test"))
+    assert not train & test
+    assert train | test == set(CORNERS)
+
+
+def test_the_words_of_the_desktop_decide_a_third_of_the_episodes_at_most(desktop: TinyPixelsDesktopEnv) -> None:
+    """The best that a player can do who knows every place, sees none, and has a second click if the first is invalid.
+
+    The shipped page and README cite this number.
+    """
+    desktop.reset(seed=0)
+    x, y = desktop.episode.place
+    elements, points = desktop._elements(), list(product(map(int, coordinates(280, 14)), repeat=2))
+
+    def hits(name: str) -> NDArray[np.bool_]:
+        """Return for each place of the window whether each point hits a button."""
+        left, top, *size = elements[name]["rect"]
+        moved: list[Node] = [{"rect": (left - x + right, top - y + down, *size)} for right, down in CORNERS]
+        return np.array([[_holds(node, *point) for point in points] for node in moved])
+
+    nothing = ~np.any([hits(name) for name in elements], axis=0)
+    best = []
+    for digit in "123456789":
+        right = hits(digit).astype(float)
+        best.append(float((right.mean(0) + (nothing.T @ right / len(CORNERS)).max(1)).max()))
+    assert statistics.mean(best) == pytest.approx(0.344, abs=0.001)
+
+
+def test_another_button_fails_and_a_click_beside_the_buttons_is_invalid(desktop: TinyPixelsDesktopEnv) -> None:
+    first: Any = desktop.reset(seed=3)[0]
+    x, y = desktop.episode.place
     seen: Any
-    assert first["image"] == again["image"]
-    seen, _, over, _, _ = desktop.step(desktop.oracle())
-    assert not over
+    for bad in (f"click {x + 217} {y + 7}", f"click {x + 100} {y + 40}", "click 280 7", "press 4", ""):
+        seen, reward, over, _, info = desktop.step(bad)
+        assert (seen["text"], reward, over, info["action_valid"]) == ("invalid", -0.05, False, False), bad
+        assert seen["image"] == first["image"]
+    other = next(word for word in "12" if word != desktop.episode.digit)
+    seen, reward, over, _, info = desktop.step(desktop._clicks(desktop._elements()[other])[0])
+    assert (seen["text"], reward, over, info["success"]) == ("wrong", -0.3, True, False)
     changed = (check(desktop, first).pixels() != check(desktop, seen).pixels()).any(axis=(1, 2)).nonzero()[0]
-    assert changed[0] < 70  # the rows of the display
-    seen, reward, _, _, info = desktop.step("click 217 7")  # the button that closes the window
-    assert (seen["text"], reward, info["action_valid"]) == ("invalid", -0.05, False)
+    assert y + 24 < changed[0] < y + 64  # the rows of the display
+
+
+def test_only_a_window_is_placed(desktop: TinyPixelsDesktopEnv) -> None:
+    desktop.reset(seed=0)
+    button = {"verb": "place", "id": desktop._elements()["1"]["id"], "x": 0, "y": 0}
+    answer, _ = desktop._desktop.do([{"do": "act", "action": button}, desktop._observe()])
+    assert "is not a window" in str(answer)
 
 
 def test_a_display_has_the_size_of_its_session() -> None:

@@ -1,0 +1,28 @@
+"""The colors of a PNG file: no hidden ones, none that are cut."""
+
+import numpy as np
+import pytest
+from PIL import Image
+from turnwise.pictures import is_deep, on_white
+from turnwise.tests.agents.pictures import claimed
+
+
+@pytest.mark.parametrize("bits", [1, 2, 4, 8, 16])
+def test_16_bits_are_deep(bits: int) -> None:
+    assert is_deep(claimed(4, 4, bits, 0)) == (bits == 16)
+    assert not is_deep(b"")
+
+
+@pytest.mark.parametrize(
+    ("mode", "pixel", "seen"),
+    [
+        ("RGBA", (255, 0, 0, 0), [255, 255, 255]),
+        ("RGBA", (255, 0, 0, 51), [255, 204, 204]),
+        ("RGBA", (255, 0, 0, 255), [255, 0, 0]),
+        ("LA", (0, 0), [255, 255, 255]),
+        ("L", 7, [7, 7, 7]),
+        ("1", 1, [255, 255, 255]),
+    ],
+)
+def test_transparent_parts_are_on_white(mode: str, pixel: int | tuple[int, ...], seen: list[int]) -> None:
+    assert np.asarray(on_white(Image.new(mode, (1, 1), pixel))).tolist() == [[seen]]
