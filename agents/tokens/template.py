@@ -59,6 +59,8 @@ class Template:
         """Raises ``UnusableChat`` if there is no template, or none that renders a conversation with all its texts."""
         self._tokenizer = tokenizer
         self._folds_system: bool | None = None
+        self._in_parts = False
+        """Whether the template reads a text only as a part of a message, as those of some models that read images."""
         template = tokenizer.chat_template
         if not template:
             raise UnusableChat("it has no chat template: take an instruction-tuned model")
@@ -69,13 +71,12 @@ class Template:
                 "`tokenizer_config.json`, or save it as `chat_template.jinja`"
             )
         try:
-            rendered = self.render(alternating(_SYSTEM, [_OBSERVATION, _NEXT, _LAST], [_ANSWER, _REPLY]))
-        except Exception as error:
-            raise UnusableChat(
-                f"its chat template cannot be rendered: {type(error).__name__}: {str(error).partition(chr(10))[0]}"
-            ) from error
-        if lost := dict.fromkeys(name for text, name in _TEXTS.items() if text not in rendered):
-            raise UnusableChat(f"its chat template leaves out {' and '.join(lost)}")
+            rendered = self._conversation(in_parts=False)
+        except UnusableChat as refused:
+            try:
+                rendered = self._conversation(in_parts=True)
+            except UnusableChat:
+                raise refused from refused.__cause__
         if repeated := dict.fromkeys(name for text, name in _TEXTS.items() if rendered.count(text) > 1):
             raise UnusableChat(f"its chat template writes {' and '.join(repeated)} more than once")
         turns = [text for text in _TEXTS if text != _SYSTEM]  # some templates put it before the last observation
@@ -84,6 +85,19 @@ class Template:
         found = _OPENING.search(rendered)
         self.opening = found[0] if found else ""
         """The ``<think>`` with which the template begins the policy's next turn, in place of the policy; or empty."""
+
+    def _conversation(self, *, in_parts: bool) -> str:
+        """Return a conversation with every text. Raises ``UnusableChat`` if the template leaves out one."""
+        self._in_parts, self._folds_system = in_parts, None
+        try:
+            rendered = self.render(alternating(_SYSTEM, [_OBSERVATION, _NEXT, _LAST], [_ANSWER, _REPLY]))
+        except Exception as error:
+            raise UnusableChat(
+                f"its chat template cannot be rendered: {type(error).__name__}: {str(error).partition(chr(10))[0]}"
+            ) from error
+        if lost := dict.fromkeys(name for text, name in _TEXTS.items() if text not in rendered):
+            raise UnusableChat(f"its chat template leaves out {' and '.join(lost)}")
+        return rendered
 
     def without_opening(self, text: str) -> str:
         """Return a text without the ``<think>`` at its begin that the template writes itself."""
@@ -150,7 +164,11 @@ class Template:
 
     def _render(self, messages: list[dict[str, str]], *, asks: bool = True) -> str:
         """Return the conversation as text; if it ``asks``, up to the policy's next turn."""
-        return str(self._tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=asks))
+        given: list[dict[str, Any]] = [
+            {**one, "content": [{"type": "text", "text": one["content"]}] if self._in_parts else one["content"]}
+            for one in messages
+        ]
+        return str(self._tokenizer.apply_chat_template(given, tokenize=False, add_generation_prompt=asks))
 
 
 class _Text(str):

@@ -185,6 +185,32 @@ def test_instructions_that_a_template_leaves_out_go_into_the_first_observation(t
     assert chat.encoder.decode(conversation.prompt()) == "user\nPlay well.\n\na form\nassistant\n"
 
 
+PARTS = "{% for part in m['content'] | selectattr('type', 'equalto', 'text') %}{{ part['text'] }}{% endfor %}"
+"""As templates of models that read images write a message: a string has no part of that type."""
+
+
+def test_a_template_may_read_texts_as_parts_of_messages(tmp_path: Path) -> None:
+    loop = "{% for m in messages %}{{ '<|im_start|>' + m['role'] + '\n' }}TEXT{{ '<|im_end|>\n' }}{% endfor %}" + OPEN
+    contexts = []
+    for name, text in (("strings", "{{ m['content'] }}"), ("parts", PARTS)):
+        (tmp_path / name).mkdir()
+        template = loop.replace("TEXT", text)
+        chat = TextRenderer(folder(tmp_path / name, styles.CHATML, eos="<|im_end|>", template=template))
+        conversation = Conversation(chat, "Play well.")
+        conversation.observe("a form")
+        conversation.act(chat.encode_completion("click"), [-0.5] * 3, [0] * 3)
+        conversation.observe("<|im_end|> a list")
+        contexts.append(conversation.prompt())
+    assert contexts[0] == contexts[1]
+
+
+def test_a_template_of_parts_needs_an_end_of_turns_too(tmp_path: Path) -> None:
+    """That of LLaVA 1.5 has none."""
+    template = "{% for m in messages %}{{ m['role'] | upper + ': ' }}" + PARTS + "{{ ' ' }}{% endfor %}ASSISTANT:"
+    with pytest.raises(UnusableChat, match="closes a turn with ' ASSISTANT:'"):
+        load_renderer(folder(tmp_path, styles.CHATML, eos="<|im_end|>", template=template))
+
+
 def test_named_templates_need_a_default(tmp_path: Path) -> None:
     path = folder(tmp_path, styles.CHATML, eos="<|im_end|>")
     template = (path / "chat_template.jinja").read_text()
