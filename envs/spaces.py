@@ -17,10 +17,10 @@ from io import BytesIO
 from typing import Any, Self
 
 import numpy as np
-from gymnasium.spaces import Box, Dict, Space
+from gymnasium.spaces import Box, Dict, OneOf, Space, Tuple
 from numpy.typing import NDArray
 
-from ..pictures import is_deep, on_white
+from ..pictures import has_one_header, is_deep, on_white
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 HEADER = struct.Struct(">8sI4sII5BI")
@@ -47,6 +47,8 @@ class Png(bytes):
         _, length, name, width, height, *_, checksum = HEADER.unpack_from(data)
         if (length, name) != (HEADER_BYTES, b"IHDR") or checksum != zlib.crc32(data[12 : HEADER.size - 4]):
             raise ValueError("the header of a PNG file is damaged")
+        if not has_one_header(data):
+            raise ValueError("a PNG file has two headers")
         if not width or not height:
             raise ValueError(f"a PNG file of {width} x {height} has no pixels")
         return super().__new__(cls, data)
@@ -81,18 +83,22 @@ class Png(bytes):
         Raises:
             OSError: the file is damaged after its header, is far larger than its bytes, or has 16 bits per channel.
         """
-        from PIL import Image
+        from PIL import Image, UnidentifiedImageError
 
         try:
             with Image.open(BytesIO(self), formats=["PNG"]) as opened:
                 if is_deep(self):
                     raise OSError(f"{self!r} has 16 bits per channel, which would be cut")
                 return np.asarray(on_white(opened))
+        except UnidentifiedImageError as error:  # its text names an object in memory
+            raise OSError(f"{self!r} cannot be decoded: its first part is damaged") from error
         except (SyntaxError, ValueError, Image.DecompressionBombError) as error:
             raise OSError(f"{self!r} cannot be decoded: {error}") from error
 
     def __repr__(self) -> str:
         return f"Png({self.width} x {self.height}, {len(self)} bytes)"
+
+    __str__ = __repr__
 
 
 class PngSpace(Space[Png]):
@@ -127,6 +133,8 @@ class PngSpace(Space[Png]):
 
 
 MAX_ACTION_CHARS = 65_536
+COLORS = 3
+"""Channels of an image as an array: it has the shape (height, width, 3)."""
 
 
 def has_images(space: Space[Any] | None) -> bool:
@@ -138,9 +146,11 @@ def image_sizes(space: Space[Any] | None) -> list[tuple[int, int]]:
     """Return width and height, in pixels, of each image of an observation of a space; none without a space."""
     if isinstance(space, Dict):
         return [size for part in space.values() for size in image_sizes(part)]
+    if isinstance(space, OneOf | Tuple):
+        return [size for part in space.spaces for size in image_sizes(part)]
     if isinstance(space, PngSpace):
         return [(space.width, space.height)]
-    if isinstance(space, Box) and len(space.shape) == 3 and space.dtype == np.uint8:
+    if isinstance(space, Box) and space.shape[2:] == (COLORS,) and space.dtype == np.uint8:
         return [(space.shape[1], space.shape[0])]
     return []
 

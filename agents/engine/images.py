@@ -15,8 +15,8 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ...pictures import is_deep, on_white
-from ..tokens.renderer import ImageSpan
+from ...pictures import has_one_header, is_deep, on_white
+from ..tokens.renderer import PNG_SIGNATURE, ImageSpan
 from .config import FEATURES_KEPT_BYTES
 
 PIXELS_MAX = 64_000_000
@@ -128,6 +128,8 @@ def decoded(content: bytes) -> Any:
     """Return a PNG as an RGB image, on white. Raises ``RefusedImage``: it cannot be decoded, or is too large."""
     from PIL import Image, UnidentifiedImageError
 
+    if content.startswith(PNG_SIGNATURE) and not has_one_header(content):
+        raise RefusedImage("an image has two headers")
     try:
         with Image.open(io.BytesIO(content), formats=["PNG"]) as image:
             if image.width * image.height > PIXELS_MAX:

@@ -19,6 +19,7 @@ from ..base import ABOUT_ACTIONS, Adapted, TurnEnv, checked_actions, overrides, 
 from ..errors import EnvError, EnvTimeout, NotTrainable
 from ..runner.step_result import StepResult
 from ..runner.thoughts import without_thoughts
+from ..spaces import Png, image_sizes
 from .isolation import episodes_apart, own_random_stream, process_kept
 from .other_process import same_in_another_process
 from .subject import (
@@ -108,11 +109,23 @@ async def episodes_play(subject: Subject) -> str:
     ended = turns = 0
     async with subject.made() as owner:
         seeds = [(seed, split) for split in SPLITS for seed in await subject.seeds(owner, EPISODES, split)]
+        declared = await owner.run("observation_space", _image_sizes, subject.timeout_s)
         for seed, split in seeds:
             actions, seen = await episode(subject, owner, seed, split)
             turns += len(actions)
             ended += seen[-1].terminated
+            for size in ((one.width, one.height) for each in seen for one in map(Png, each.images)):
+                if size not in declared:
+                    raise CheckFailed(
+                        f"an observation has a picture of {size[0]} x {size[1]} pixels, and `observation_space` has "
+                        f"{', '.join(f'{width} x {height}' for width, height in declared) or 'none'}: a new model and "
+                        "`turnwise plan` take the pictures from there, so declare every size"
+                    )
     return f"{len(seeds)} episodes, {turns} turns, {ended} ended by themselves"
+
+
+def _image_sizes(env: TurnEnv) -> list[tuple[int, int]]:
+    return image_sizes(env.observation_space)
 
 
 async def seed_determinism(subject: Subject) -> str:

@@ -104,7 +104,7 @@ class TinyPixelsEnv(TinyEnv[T]):
 def _point(action: str) -> tuple[int, int] | None:
     """Return the point of a click; None if the action is none."""
     match action.split():
-        case ["click", x, y] if x.isdecimal() and y.isdecimal() and max(len(x), len(y)) <= 4:
+        case ["click", x, y] if (x + y).isascii() and x.isdecimal() and y.isdecimal() and max(len(x), len(y)) <= 4:
             return int(x), int(y)
     return None
 

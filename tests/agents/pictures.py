@@ -61,6 +61,7 @@ UNREADABLE = {
         )
         for color in (2, 4, 6)
     },
+    "two headers": (png(84, 84)[:8] + claimed(56, 56)[8:33] + png(84, 84)[8:], "an image has two headers"),
     "no width": (claimed(0, 0), "an image cannot be decoded"),
     "no height": (claimed(84, 0), "an image cannot be decoded"),
     "cut": (png(84, 84)[:-400], "an image cannot be decoded: image file is truncated"),

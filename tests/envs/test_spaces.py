@@ -11,8 +11,8 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 from PIL import Image
 from turnwise.envs.base import Info, Obs, TurnEnv
-from turnwise.envs.spaces import FreeText, Png, PngSpace
-from turnwise.tests.agents.pictures import chunk, claimed
+from turnwise.envs.spaces import FreeText, Png, PngSpace, image_sizes
+from turnwise.tests.agents.pictures import chunk, claimed, png
 
 IMAGE = np.arange(2 * 3 * 3, dtype=np.uint8).reshape(2, 3, 3)
 
@@ -66,6 +66,27 @@ def test_16_bits_per_channel_are_refused_for_every_color_type(color: int) -> Non
     deep = claimed(4, 4, 16, color)[:33] + chunk(b"IDAT", zlib.compress(bytes(999))) + chunk(b"IEND", b"")
     with pytest.raises(OSError, match="16 bits per channel"):
         Png(deep).pixels()
+
+
+def test_a_file_has_one_header_and_prints_as_a_few_words() -> None:
+    picture = Png.encode(IMAGE)
+    with pytest.raises(ValueError, match="two headers"):
+        Png(picture[:8] + claimed(9, 9)[8:33] + picture[8:])
+    assert f"{picture}" == str(picture) == f"Png(3 x 2, {len(picture)} bytes)"
+
+
+def test_a_file_that_pillow_does_not_know_is_named_by_its_size() -> None:
+    damaged = Png(png(4, 4)[:33] + chunk(b"iCCP", b"a\0\1") + png(4, 4)[33:])
+    with pytest.raises(OSError, match=r"^Png\(4 x 4, \d+ bytes\) cannot be decoded: its first part is damaged$"):
+        damaged.pixels()
+
+
+def test_the_images_of_a_space_are_found_in_its_parts() -> None:
+    pixels, text = gymnasium.spaces.Box(0, 255, (20, 30, 3), np.uint8), FreeText()
+    both = gymnasium.spaces.Dict(text=text, image=PngSpace(4, 5))
+    assert image_sizes(gymnasium.spaces.OneOf([text, both])) == [(4, 5)]
+    assert image_sizes(gymnasium.spaces.Tuple([pixels, both])) == [(30, 20), (4, 5)]
+    assert image_sizes(gymnasium.spaces.Box(0, 255, (3, 20, 30), np.uint8)) == []  # channels first: no image here
 
 
 def test_a_transparent_pixel_has_no_hidden_color() -> None:

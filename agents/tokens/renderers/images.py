@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
 
+from ....records import Role
 from ...errors import UnusableChat
 from ...model_folder import base_model
 from ..encoding import read_json
@@ -42,10 +43,7 @@ class ImageRenderer(TextRenderer, ABC):
             raise UnusableChat(f"`{folder}` has no image processor (`preprocessor_config.json`): get the file again")
 
     def image_spans(self, tokens: Sequence[int], images: Sequence[Image]) -> list[ImageSpan]:
-        """Return the places of images in a message that shows them, as ``renderer.Renderer`` defines it.
-
-        A turn in a context that began again may have the control token too.
-        """
+        """Return the places of images in a message that shows them, as ``renderer.Renderer`` defines it."""
         runs = self._runs(tokens)
         found, needed = [length for _, length in runs], [self._length(image) for image in images]
         if found != needed:
@@ -73,6 +71,18 @@ class ImageRenderer(TextRenderer, ABC):
         if start != len(places):
             raise ValueError(f"the context has {len(places)} tokens of images, and its images have {start}")
         return spans
+
+    def _text(self, message: ChatMessage, marker: str, escaped: dict[str, str]) -> str:
+        """Return the text of a message; instructions that spell the control token get no image."""
+        text = super()._text(message, marker, escaped)
+        if message.role is Role.SYSTEM and self.placeholder in text:
+            escaped[key := f"{marker}image\ue001"] = self.placeholder
+            text = text.replace(self.placeholder, key)
+        return text
+
+    def _kept(self, turn: ChatMessage) -> list[int]:
+        """Return the ids of an earlier turn without the control token, which would stand for an image there."""
+        return [one for one in turn.tokens if one != self._placeholder]
 
     @abstractmethod
     def _runs(self, tokens: Sequence[int]) -> list[tuple[int, int]]:

@@ -8,7 +8,7 @@ Each message is rendered once, and only the text that it adds is encoded. The ru
   if generation was cut.
 * If the template changed earlier text (for example, it strips earlier reasoning), or the oldest turns were dropped, the
   context begins again. For each earlier turn it keeps the sampled ids of the part that the template kept, from the
-  first boundary between two tokens.
+  first boundary between two tokens; without control tokens of images, which would stand for one.
 * An observation cannot inject a control token; see ``encoding``.
 
 A template that is proven to only append (``template``) costs one short encoding per turn.
@@ -200,12 +200,16 @@ class TextRenderer:
                 rest = rest.replace(rendering.start(i), "")
                 continue
             gap, intact, kept = before.partition(rendering.start(i))
-            tokens = list(turn.tokens)
+            tokens = self._kept(turn)
             if not intact or kept != rendering.texts[i]:
                 gap, tokens = self._common_suffix(gap + kept, tokens)
             parts += [self._encode(gap, rendering.escaped, last, start=not any(parts)), tokens]
             last, rest = turn, after
         return [*parts, self._encode(rest, rendering.escaped, last, start=not any(parts))]
+
+    def _kept(self, turn: ChatMessage) -> list[int]:
+        """Return the ids of an earlier turn in a context that begins again."""
+        return list(turn.tokens)
 
     def _encode(
         self, text: str, escaped: Mapping[str, str], turn: ChatMessage | None, *, start: bool = False

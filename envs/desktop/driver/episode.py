@@ -72,7 +72,8 @@ class Episode:
         """
         self._open({name: value for name, value in opened.items() if name != "prepare"})
         if opened.get("prepare"):
-            self._do(opened["prepare"])
+            if missing := self._do(opened["prepare"]):
+                raise DesktopLost(f"the start of the task needs the element {missing}, which no application shows")
             self.forget()
 
     def _open(self, opened: dict[str, Any]) -> None:
@@ -144,8 +145,8 @@ class Episode:
         self.forget()
         return exact
 
-    def _do(self, actions: list[dict[str, Any]]) -> None:
-        """Execute actions that may name elements; stop at one whose element is missing."""
+    def _do(self, actions: list[dict[str, Any]]) -> str:
+        """Execute actions that may name elements; stop at one whose element is missing, and return that element."""
         self.observe()
         for action in actions:
             named = {}
@@ -153,11 +154,12 @@ class Episode:
                 nodes = self.numbers.nodes.values()
                 found = [node["id"] for node in nodes if (node["role"], node["name"]) == tuple(action["name"])]
                 if not found:
-                    return
+                    return " ".join(map(repr, action["name"]))
                 named["id"] = found[0]
             self.execute(self, {**action, **named})
         self.screen.move(self.screen.width - 1, self.screen.height - 1)
         settle(self.session)
+        return ""
 
     def _state(self) -> tuple[Any, ...]:
         """Return everything that tells a fresh episode from a used one."""

@@ -13,8 +13,9 @@ from turnwise.envs.authoring.check import Report, Verdict, check
 from turnwise.envs.authoring.checks import CHECKS, oracle_succeeds
 from turnwise.envs.authoring.subject import Skipped, Subject
 from turnwise.envs.base import Info, Obs
+from turnwise.envs.computer.screenshots import black
 from turnwise.envs.runner.call_thread import abandoned_threads
-from turnwise.envs.spaces import FreeText
+from turnwise.envs.spaces import FreeText, PngSpace
 from turnwise.envs.tiny.text import TextSiteEnv, Visit
 from turnwise.tests.envs.faulty import FAULTY, HANG
 
@@ -217,6 +218,20 @@ class Twice(Rows):
         return [*super().tasks(split), 0]
 
 
+class Growing(Rows):
+    """Shows a larger picture than its space declares."""
+
+    observation_space = gymnasium.spaces.Dict(text=FreeText(), image=PngSpace(8, 8))  # type: ignore[assignment]
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Obs, Info]:
+        text, info = super().reset(seed=seed, options=options)
+        return {"text": str(text), "image": black(8, 8)}, info
+
+    def step(self, action: str) -> tuple[Obs, float, bool, bool, Info]:
+        text, *others = super().step(action)
+        return {"text": str(text), "image": black(16, 8)}, *others  # type: ignore[return-value]
+
+
 class Restless(Rows):
     """Lists its tasks in another order at every call."""
 
@@ -232,7 +247,7 @@ class Restless(Rows):
 KINDS: tuple[type[gymnasium.Env[Any, Any]], ...] = (
     *(Drifting, Moody, Silent, Splitless, Constant, Overlapping, Invalid, Pooled, Parity, Plain),
     *(Sticky, Wordy, Wrong, Unfinished, Unweighted, Unguided, Forgetful),
-    *(Rows, Single, Twice, Restless),
+    *(Rows, Single, Twice, Restless, Growing),
 )
 BAD = {kind.__name__: kind for kind in KINDS}
 
@@ -287,6 +302,7 @@ def test_the_site_passes_without_a_warning() -> None:
         ("Wrong", "oracle"),
         ("Twice", "tasks"),
         ("Restless", "tasks"),
+        ("Growing", "episodes"),
     ],
 )
 def test_each_fault_is_found_by_its_check(in_this_process: None, name: str, by: str) -> None:
@@ -421,8 +437,8 @@ def test_a_signal_that_the_starter_of_the_process_blocks_is_no_change(in_this_pr
 
 
 def test_an_unknown_id_is_refused() -> None:
-    with pytest.raises(UnknownEnvironment, match="did you mean"):
-        check("turnwise/Syte-v0")
+    with pytest.raises(UnknownEnvironment, match="did you mean 'turnwise/TextSite-v0'"):
+        check("turnwise/TextSyte-v0")
 
 
 def test_optional_methods_are_optional() -> None:

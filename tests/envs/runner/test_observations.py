@@ -74,6 +74,7 @@ def test_an_invalid_observation_is_rejected(observation: object) -> None:
 def test_a_bad_picture_leaves_by_name_or_as_it_is() -> None:
     """The pixels are not decoded here: the engine and the learner refuse those that cannot be."""
     at_the_door = {
+        "two headers": "a PNG file has two headers",
         "no width": "a PNG file of 0 x 0 has no pixels",
         "no height": "a PNG file of 84 x 0 has no pixels",
         "cut": "are not a PNG file",

@@ -100,6 +100,7 @@ def test_another_box_fails_and_a_click_on_no_box_is_invalid(web: TinyPixelsWebEn
         "click a b",
         "click 42 9999",
         "click -1 7",
+        "click \uff12\uff18 28",
         "press 42 42",
     ):
         seen: Any

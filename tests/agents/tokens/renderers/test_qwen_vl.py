@@ -14,7 +14,7 @@ from turnwise.agents.players.policy import PolicyPlayer
 from turnwise.agents.rollout.player import PolicyContext
 from turnwise.agents.rollout.progress import Progress
 from turnwise.agents.tiny_model import new_model
-from turnwise.agents.tiny_vision_model import IMAGE, MAX_PIXELS, new_vision_model
+from turnwise.agents.tiny_vision_model import END, IMAGE, MAX_PIXELS, START, new_vision_model
 from turnwise.agents.tokens.conversation import Conversation
 from turnwise.agents.tokens.renderer import Image, Renderer
 from turnwise.agents.tokens.renderers import load_renderer
@@ -100,6 +100,37 @@ def test_dropped_turns_take_their_images_along(renderer: Renderer) -> None:
     assert root.images == (WIDE.blob, SMALL.blob)
     assert (kept.blob, kept.length, new.blob, new.length) == (WIDE.blob, WIDE_TOKENS, SMALL.blob, SMALL_TOKENS)
     assert all(prompt[span.offset : span.offset + span.length] == [pad] * span.length for span in (kept, new))
+
+
+@pytest.mark.parametrize("length", [1, SMALL_TOKENS, WIDE_TOKENS])
+def test_a_turn_that_sampled_a_whole_image_is_none_in_a_context_that_begins_again(
+    renderer: Renderer, length: int
+) -> None:
+    """The learner finds the images of a stored context by its tokens: such a turn made the whole group expire."""
+    start, pad, end = (renderer.encoder.control_token(one) or 0 for one in (START, IMAGE, END))
+    conversation = Conversation(renderer, "find")
+    for image in (SMALL, WIDE):
+        conversation.observe("page", [image])
+        sampled(conversation, [start, *[pad] * length, end, *renderer.encode_completion("click")])
+    conversation.drop_oldest_turns(1)
+    root = conversation.observe("lamp", [SMALL])
+    spans = conversation.images()
+    assert [span.length for span in spans] == [WIDE_TOKENS, SMALL_TOKENS]
+    assert renderer.image_spans(list(root.tokens), [WIDE, SMALL]) == spans
+    assert list(root.tokens).count(pad) == WIDE_TOKENS + SMALL_TOKENS
+
+
+def test_instructions_that_spell_the_control_token_get_no_image(renderer: Renderer) -> None:
+    pad = renderer.encoder.control_token(IMAGE) or 0
+    conversation = Conversation(renderer, f"find {IMAGE} lamp")
+    conversation.observe("page")
+    assert pad not in conversation.prompt()
+    sampled(conversation, renderer.encode_completion("click"))
+    conversation.observe("page", [WIDE])
+    sampled(conversation, renderer.encode_completion("click"))
+    conversation.drop_oldest_turns(1)
+    conversation.observe("lamp", [SMALL])
+    assert conversation.prompt().count(pad) == sum(span.length for span in conversation.images())
 
 
 def test_a_replaced_turn_keeps_the_images_before_it(renderer: Renderer) -> None:
