@@ -1,9 +1,9 @@
 """The text of each token, for a reader of stored tokens: it loads ``tokenizer.json`` alone, without transformers."""
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from functools import cache, cached_property, lru_cache
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -82,24 +82,18 @@ def tokenizer_of_run(database: Database, run: str) -> TokenTexts | None:
 
 
 def system_text(texts: TokenTexts | None, trajectory: Trajectory) -> str:
-    """Return the text before the first observation in the first context of the policy; empty without ``texts``.
-
-    A control token that is repeated, as those of an image are, is shown once with its count.
-    """
+    """Return the text before the first observation, with its images, in the first context of the policy; empty without
+    ``texts``."""
     if texts is None or not trajectory.messages or not trajectory.steps:
         return ""
-    kept: list[int] = []
-    counts: list[tuple[int, int]] = []  # the end of a token's text, and the number of its repetitions
-    for token, run in groupby(map(int, trajectory.messages[0].tokens)):
-        count = sum(1 for _ in run)
-        if count == 1 or token not in texts.control_tokens:
-            kept += [token] * count
-            continue
-        kept.append(token)
-        counts.append((len(texts.decode(kept)), count))
-    observation, text = trajectory.steps[0].observation, texts.decode(kept)
-    before = text.partition(observation)[0] if observation else text
-    for end, count in reversed(counts):
-        if end <= len(before):
-            before = f"{before[:end]} × {count}{before[end:]}"
-    return before
+    first, observation = trajectory.messages[0], trajectory.steps[0].observation
+    tokens = list(map(int, first.tokens))
+    text = texts.decode(tokens[: _image_start(tokens, texts.control_tokens)] if first.images else tokens)
+    return text.partition(observation)[0] if observation else text
+
+
+def _image_start(tokens: Sequence[int], control: Collection[int]) -> int:
+    """Return where the first image begins: at the control token that is there most often, or one that precedes it."""
+    counts = Counter(token for token in tokens if token in control)
+    start = tokens.index(counts.most_common(1)[0][0]) if counts else len(tokens)
+    return start - (0 < start < len(tokens) and tokens[start - 1] in control)

@@ -80,9 +80,12 @@ class TinyPixelsEnv(TinyEnv[T]):
 
     def _play(self, action: str) -> Turn:
         point = _point(action)
-        if point is None or not any(_holds(node, *point) for node in self._elements().values()):
+        if point is None or point[0] >= self.width or point[1] >= self.height:
             return self._seen(Turn("invalid", {"invalid": INVALID_REWARD}, valid=False))
-        turn = self._click(*point)
+        if any(_holds(node, *point) for node in self._elements().values()):
+            turn = self._click(*point)
+        else:
+            turn = Turn("invalid", {"invalid": INVALID_REWARD}, valid=False)
         return self._seen(replace(turn, info={**turn.info, "targets": [list(map(float, point))]}))
 
     def _seen(self, turn: Turn) -> Turn:
