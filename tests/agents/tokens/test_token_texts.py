@@ -41,14 +41,23 @@ def test_a_tokenizer_is_read_once_until_it_changes(tmp_path: Path) -> None:
     assert TokenTexts.load([tmp_path]) is not first
 
 
-def test_control_tokens_are_counted_and_what_a_person_wrote_is_not() -> None:
+def test_instructions_end_before_the_first_observation_and_its_images() -> None:
     tokenizer = Tokenizer(models.WordLevel({"Answer": 0, "<b>": 1, "page": 2}, "page"))
-    tokenizer.add_special_tokens([AddedToken("<pad>", special=True)])
-    tokens = [0, 1, 1, 3, 3, 3, 2]
-    message = Message(0, None, Role.USER, Source.TEMPLATE, tokens, [0] * 7, [0.0] * 7, [-1] * 7)
+    tokenizer.add_special_tokens([AddedToken(one, special=True) for one in ("<pad>", "<start>", "<end>")])
     found = []
-    for observation in ("page", ""):
+    for tokens, images, observation in (
+        ([0, 1, 1, 2], (), "page"),
+        ([0, 1, 1, 2], (), ""),
+        ([0, 1, 1, 4, 3, 3, 3, 5, 2], ("0" * 64,), "page"),
+        ([0, 1, 1, 4, 3, 3, 3, 5], ("0" * 64,), ""),
+        ([4, 3, 5, 4, 3, 3, 5, 2], ("0" * 64, "1" * 64), "page"),
+        ([0, 3, 3, 2], ("0" * 64,), "page"),
+    ):
+        size = len(tokens)
+        message = Message(
+            0, None, Role.USER, Source.TEMPLATE, tokens, [0] * size, [0.0] * size, [-1] * size, images=images
+        )
         step = Step(0, observation, "", "", 0.0, {}, False, False, True, "", 0, 0.0, 0.0)
         trajectory = Trajectory("a", "r", "g", 0, 0, steps=[step], messages=[message])
-        found.append(system_text(TokenTexts(tokenizer), trajectory))
-    assert found == ["Answer <b> <b> <pad> × 3 ", "Answer <b> <b> <pad> × 3 page"]
+        found.append(system_text(TokenTexts(tokenizer), trajectory).strip())
+    assert found == ["Answer <b> <b>", "Answer <b> <b> page", "Answer <b> <b>", "Answer <b> <b>", "", "Answer"]
