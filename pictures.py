@@ -9,13 +9,13 @@ SIGNATURE_BYTES, CHUNK_BYTES = 8, 12
 """Length of the signature, and of a chunk without its content: length, name and checksum."""
 
 
-def has_one_header(content: bytes) -> bool:
-    """Return whether a PNG file has no second header: a size is read from the first one, and Pillow obeys the last."""
+def has_second_header(content: bytes) -> bool:
+    """Return whether a PNG file has a second header: a size is read from the first one, and Pillow obeys the last."""
     place, headers = SIGNATURE_BYTES, 0
     while place < len(content) and headers < 2:
         headers += content[place + 4 : place + 8] == b"IHDR"
         place += CHUNK_BYTES + int.from_bytes(content[place : place + 4], "big")
-    return headers == 1
+    return headers > 1
 
 
 def is_deep(content: bytes) -> bool:

@@ -20,7 +20,7 @@ import numpy as np
 from gymnasium.spaces import Box, Dict, OneOf, Space, Tuple
 from numpy.typing import NDArray
 
-from ..pictures import has_one_header, is_deep, on_white
+from ..pictures import has_second_header, is_deep, on_white
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 HEADER = struct.Struct(">8sI4sII5BI")
@@ -47,7 +47,7 @@ class Png(bytes):
         _, length, name, width, height, *_, checksum = HEADER.unpack_from(data)
         if (length, name) != (HEADER_BYTES, b"IHDR") or checksum != zlib.crc32(data[12 : HEADER.size - 4]):
             raise ValueError("the header of a PNG file is damaged")
-        if not has_one_header(data):
+        if has_second_header(data):
             raise ValueError("a PNG file has two headers")
         if not width or not height:
             raise ValueError(f"a PNG file of {width} x {height} has no pixels")

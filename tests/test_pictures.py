@@ -3,17 +3,19 @@
 import numpy as np
 import pytest
 from PIL import Image
-from turnwise.pictures import has_one_header, is_deep, on_white
+from turnwise.pictures import has_second_header, is_deep, on_white
 from turnwise.tests.agents.pictures import READABLE, chunk, claimed, png
 
 
 def test_a_second_header_is_found_wherever_it_is() -> None:
     plain, header = png(8, 8), claimed(9, 9)[8:33]
     end = len(plain) - 12
-    assert all(map(has_one_header, (plain, chunk(b"IDAT", b"IHDR").join((plain[:33], plain[33:])), *READABLE.values())))
+    assert not any(
+        map(has_second_header, (plain, chunk(b"IDAT", b"IHDR").join((plain[:33], plain[33:])), *READABLE.values()))
+    )
     for bad in (plain[:8] + header + plain[8:], plain[:33] + header + plain[33:], plain[:end] + header + plain[end:]):
-        assert not has_one_header(bad)
-    assert not has_one_header(b"")
+        assert has_second_header(bad)
+    assert not any(map(has_second_header, (b"", plain[:8], plain[:20])))
 
 
 @pytest.mark.parametrize("bits", [1, 2, 4, 8, 16])

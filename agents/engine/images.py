@@ -15,7 +15,7 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ...pictures import has_one_header, is_deep, on_white
+from ...pictures import has_second_header, is_deep, on_white
 from ..tokens.renderer import PNG_SIGNATURE, ImageSpan
 from .config import FEATURES_KEPT_BYTES
 
@@ -128,7 +128,7 @@ def decoded(content: bytes) -> Any:
     """Return a PNG as an RGB image, on white. Raises ``RefusedImage``: it cannot be decoded, or is too large."""
     from PIL import Image, UnidentifiedImageError
 
-    if content.startswith(PNG_SIGNATURE) and not has_one_header(content):
+    if content.startswith(PNG_SIGNATURE) and has_second_header(content):
         raise RefusedImage("an image has two headers")
     try:
         with Image.open(io.BytesIO(content), formats=["PNG"]) as image:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
-from ...pictures import has_one_header
+from ...pictures import has_second_header
 from ...records import Role
 from .encoding import Encoder
 
@@ -35,7 +35,7 @@ class Image:
         """
         if not png.startswith(PNG_SIGNATURE) or len(png) < PNG_HEADER_BYTES:
             raise ValueError("an image is no PNG, which is what policies read")
-        if not has_one_header(png):
+        if has_second_header(png):
             raise ValueError("an image has two headers")
         width, height = struct.unpack_from(">II", png, 16)
         return cls(hashlib.sha256(png).hexdigest(), width, height)
