@@ -10,7 +10,7 @@ SIGNATURE_BYTES, CHUNK_BYTES = 8, 12
 
 
 def has_second_header(content: bytes) -> bool:
-    """Return whether a PNG file has a second header: a size is read from the first one, and Pillow obeys the last."""
+    """Return whether a PNG file has a second header: a size is read from the first one, and Pillow takes the last."""
     place, headers = SIGNATURE_BYTES, 0
     while place < len(content) and headers < 2:
         headers += content[place + 4 : place + 8] == b"IHDR"
@@ -19,12 +19,12 @@ def has_second_header(content: bytes) -> bool:
 
 
 def is_deep(content: bytes) -> bool:
-    """Return whether a file has 16 bits per channel, which Pillow would cut without a word."""
+    """Return whether a file has 16 bits per channel, which Pillow would cut silently."""
     return len(content) > BIT_DEPTH and content[BIT_DEPTH] > BITS_MAX
 
 
 def on_white(image: Any) -> Any:
-    """Return an image of Pillow as RGB. White is behind its transparent parts, whose colors nobody sees."""
+    """Return an image of Pillow as RGB. White is behind its transparent parts, whose own colors are not shown."""
     from PIL import Image
 
     if not image.has_transparency_data:

@@ -48,7 +48,7 @@ class Png(bytes):
         if (length, name) != (HEADER_BYTES, b"IHDR") or checksum != zlib.crc32(data[12 : HEADER.size - 4]):
             raise ValueError("the header of a PNG file is damaged")
         if has_second_header(data):
-            raise ValueError("a PNG file has two headers")
+            raise ValueError("a PNG file has two headers: encode it again")
         if not width or not height:
             raise ValueError(f"a PNG file of {width} x {height} has no pixels")
         return super().__new__(cls, data)
@@ -133,8 +133,8 @@ class PngSpace(Space[Png]):
 
 
 MAX_ACTION_CHARS = 65_536
-COLORS = 3
-"""Channels of an image as an array: it has the shape (height, width, 3)."""
+CHANNELS = 3
+"""Red, green and blue of an image as an array: it has the shape (height, width, 3)."""
 
 
 def has_images(space: Space[Any] | None) -> bool:
@@ -150,7 +150,7 @@ def image_sizes(space: Space[Any] | None) -> list[tuple[int, int]]:
         return [size for part in space.spaces for size in image_sizes(part)]
     if isinstance(space, PngSpace):
         return [(space.width, space.height)]
-    if isinstance(space, Box) and space.shape[2:] == (COLORS,) and space.dtype == np.uint8:
+    if isinstance(space, Box) and space.shape[2:] == (CHANNELS,) and space.dtype == np.uint8:
         return [(space.shape[1], space.shape[0])]
     return []
 

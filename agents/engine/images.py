@@ -129,7 +129,7 @@ def decoded(content: bytes) -> Any:
     from PIL import Image, UnidentifiedImageError
 
     if content.startswith(PNG_SIGNATURE) and has_second_header(content):
-        raise RefusedImage("an image has two headers")
+        raise RefusedImage("an image has two headers: encode it again")
     try:
         with Image.open(io.BytesIO(content), formats=["PNG"]) as image:
             if image.width * image.height > PIXELS_MAX:

@@ -36,7 +36,7 @@ class Image:
         if not png.startswith(PNG_SIGNATURE) or len(png) < PNG_HEADER_BYTES:
             raise ValueError("an image is no PNG, which is what policies read")
         if has_second_header(png):
-            raise ValueError("an image has two headers")
+            raise ValueError("an image has two headers: encode it again")
         width, height = struct.unpack_from(">II", png, 16)
         return cls(hashlib.sha256(png).hexdigest(), width, height)
 

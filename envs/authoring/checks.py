@@ -105,7 +105,8 @@ def _reset_with_tasks_only(core: gymnasium.Env[Any, Any], seeds: list[int]) -> N
 
 
 async def episodes_play(subject: Subject) -> str:
-    """Check that episodes of both splits play within the contract, and that the next reset works."""
+    """Check that episodes of both splits play within the contract and show pictures of declared sizes, and that the
+    next reset works."""
     ended = turns = 0
     async with subject.made() as owner:
         seeds = [(seed, split) for split in SPLITS for seed in await subject.seeds(owner, EPISODES, split)]
@@ -118,8 +119,8 @@ async def episodes_play(subject: Subject) -> str:
                 if size not in declared:
                     raise CheckFailed(
                         f"an observation has a picture of {size[0]} x {size[1]} pixels, and `observation_space` has "
-                        f"{', '.join(f'{width} x {height}' for width, height in declared) or 'none'}: a new model and "
-                        "`turnwise plan` take the pictures from there, so declare every size"
+                        f"{', '.join(f'{width} x {height}' for width, height in declared) or 'none'}: `turnwise plan` "
+                        "and new models take the size from there, so declare the size that is shown"
                     )
     return f"{len(seeds)} episodes, {turns} turns, {ended} ended by themselves"
 

@@ -79,14 +79,22 @@ class TinyPixelsEnv(TinyEnv[T]):
         return clicks[len(clicks) // 2]
 
     def _play(self, action: str) -> Turn:
-        point = _point(action)
-        if point is None or point[0] >= self.width or point[1] >= self.height:
-            return self._seen(Turn("invalid", {"invalid": INVALID_REWARD}, valid=False))
-        if any(_holds(node, *point) for node in self._elements().values()):
+        point = self._point(action)
+        if point is not None and any(_holds(node, *point) for node in self._elements().values()):
             turn = self._click(*point)
         else:
             turn = Turn("invalid", {"invalid": INVALID_REWARD}, valid=False)
-        return self._seen(replace(turn, info={**turn.info, "targets": [list(map(float, point))]}))
+        if point is not None:
+            turn = replace(turn, info={**turn.info, "targets": [list(map(float, point))]})
+        return self._seen(turn)
+
+    def _point(self, action: str) -> tuple[int, int] | None:
+        """Return the point of a click; None if the action is another one, or the point is outside the screenshot."""
+        match action.split():
+            case ["click", x, y] if (x + y).isascii() and x.isdecimal() and y.isdecimal() and max(len(x), len(y)) <= 4:
+                point = int(x), int(y)
+                return point if point[0] < self.width and point[1] < self.height else None
+        return None
 
     def _seen(self, turn: Turn) -> Turn:
         """Return a turn with the picture next to its words."""
@@ -102,14 +110,6 @@ class TinyPixelsEnv(TinyEnv[T]):
     def _clicks(self, node: Node) -> list[str]:
         xs, ys = coordinates(self.width, self.cell_px), coordinates(self.height, self.cell_px)
         return [f"click {x} {y}" for x in xs for y in ys if _holds(node, int(x), int(y))]
-
-
-def _point(action: str) -> tuple[int, int] | None:
-    """Return the point of a click; None if the action is none."""
-    match action.split():
-        case ["click", x, y] if (x + y).isascii() and x.isdecimal() and y.isdecimal() and max(len(x), len(y)) <= 4:
-            return int(x), int(y)
-    return None
 
 
 def _holds(node: Node, x: int, y: int) -> bool:

@@ -1,8 +1,8 @@
 """``turnwise/TinyPixelsDesktop-v0``: press a digit on a real calculator that stands anywhere on a small desktop.
 
-The display has 280 x 280 pixels and the calculator 223 x 232, at another place in every episode: the goal
-``task press 4`` says which button, and only the screenshot says where it is: a player that knows all places and sees
-nothing succeeds in .34 of the episodes at most. ``click 35 189`` clicks a point of the screenshot.
+The display has 280 x 280 pixels and the calculator 223 x 232, at one of 195 places. The goal ``task press 4`` names the
+button, and only the screenshot shows where it is: a player that knows all places and sees nothing succeeds in at most
+.34 of the episodes. ``click 35 189`` clicks a point of the screenshot.
 
 Reward: 1 for the button of the digit; -0.3 for another button; -0.05 for a click that hits no button, or one without a
 word in ``turnwise/TinyDesktop-v0``.

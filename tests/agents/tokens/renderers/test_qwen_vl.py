@@ -103,9 +103,7 @@ def test_dropped_turns_take_their_images_along(renderer: Renderer) -> None:
 
 
 @pytest.mark.parametrize("length", [1, SMALL_TOKENS, WIDE_TOKENS])
-def test_a_turn_that_sampled_a_whole_image_is_none_in_a_context_that_begins_again(
-    renderer: Renderer, length: int
-) -> None:
+def test_a_context_that_begins_again_leaves_out_the_images_that_a_turn_sampled(renderer: Renderer, length: int) -> None:
     """The learner finds the images of a stored context by its tokens: such a turn made the whole group expire."""
     start, pad, end = (renderer.encoder.control_token(one) or 0 for one in (START, IMAGE, END))
     conversation = Conversation(renderer, "find")
@@ -177,7 +175,7 @@ def test_the_size_of_an_image_is_that_of_what_the_processor_makes_of_it(
     assert conversation.images()[0].length == rows * columns // 4
 
 
-def test_the_images_of_the_first_observation_are_no_instructions(folder: Path, renderer: Renderer) -> None:
+def test_the_images_of_the_first_observation_are_not_instructions(folder: Path, renderer: Renderer) -> None:
     message = Conversation(renderer, "find find").observe("lamp", [WIDE])
     step = Step(0, "lamp", "", "", 0.0, {}, False, False, True, "", 1, 0.0, 0.0, message.images)
     found = system_text(TokenTexts.load([folder]), Trajectory("a", "r", "g", 0, 0, steps=[step], messages=[message]))
