@@ -1,4 +1,4 @@
-"""End the process of a run in order on SIGTERM or SIGINT, no matter what its main thread is doing.
+"""End the process of a run in order on a signal, no matter what its main thread is doing.
 
 In a ``turnwise`` command (``install``), a thread receives the signals, so a busy main thread does not delay them. The
 first signal requests the run to stop. After ``GRACE_S``, or at a second signal, the process exits: it records the run's
@@ -22,7 +22,7 @@ import os
 import select
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from math import inf
 from time import monotonic
 from typing import NoReturn
@@ -34,20 +34,24 @@ from ..process.start import recorded_start
 
 LOG = logging.getLogger(__name__)
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
+WARNINGS = (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+"""Signals of a closed terminal, and of batch systems before a limit. A process that ignores or handles one keeps that:
+`nohup`, and a program with a handler."""
+SIGNALS = (signal.SIGINT, signal.SIGTERM, *WARNINGS)
+"""Signals that end a run, with a checkpoint if it has begun."""
 GRACE_S = 6.0
 """Seconds between the first signal and the forced exit."""
 RECORD_TIMEOUT_S = 1.0
 """Seconds to record the run's row, once before its processes are killed and once more afterwards."""
 REPEAT_WINDOW_S = 0.3
 """The same signal this soon after the first one is a repetition: ``timeout`` signals the process and then its group.
-The second reading of the pipe takes up to ``POLL_INTERVAL_S``, so the window is longer than that."""
+A blocked signal is read up to ``POLL_INTERVAL_S`` late, so the window is longer than that."""
 POLL_INTERVAL_S = 0.1
-"""Seconds between two reads of the wakeup pipe."""
+"""Seconds between two looks for a blocked signal."""
 
 
 class Shutdown:
-    """Handles SIGINT and SIGTERM of this process, and ends the process. ``SHUTDOWN`` is the only instance."""
+    """Handles the signals of this process, and ends the process. ``SHUTDOWN`` is the only instance."""
 
     def __init__(self) -> None:
         self.reason = ""
@@ -63,6 +67,8 @@ class Shutdown:
         self._code = 0
         self._first = 0.0
         """When the first signal arrived, on the monotonic clock."""
+        self._signals: Sequence[signal.Signals] = ()
+        """Those of ``SIGNALS`` that are received."""
         self._installed = False
         self._pipe = -1
         """The wakeup pipe's end for writing; -1 without ``install``."""
@@ -79,6 +85,7 @@ class Shutdown:
         if self._installed:
             return
         self._installed = True
+        self._signals = _unclaimed()
         self.block()
         reader, self._pipe = os.pipe()
         os.set_blocking(self._pipe, False)
@@ -98,7 +105,8 @@ class Shutdown:
         self.reason = self.failure = ""
         former = {}
         if threading.current_thread() is threading.main_thread():
-            former = {number: signal.getsignal(number) for number in SIGNALS}
+            self._signals = _unclaimed()
+            former = {number: signal.getsignal(number) for number in self._signals}
             self._receiving = True
             self._set_handlers()
         stopped = False
@@ -117,13 +125,13 @@ class Shutdown:
     def block(self) -> None:
         """Block the signals in this thread and the threads it starts. Without a receiver, do nothing."""
         if self._installed or self._receiving:
-            signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+            signal.pthread_sigmask(signal.SIG_BLOCK, self._signals)
 
     def unblock(self) -> None:
         """Replace the handlers that libraries installed, and undo ``block``. Call from the main thread."""
         if self._installed or self._receiving:
             self._set_handlers()
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, self._signals)
 
     @contextlib.contextmanager
     def handled_by(self, stop: Callable[[str], object], fail: Callable[[str], object]) -> Iterator[None]:
@@ -184,7 +192,7 @@ class Shutdown:
         self._exit(self._code, "stopped", self.reason)
 
     def _set_handlers(self) -> None:
-        for number in SIGNALS:
+        for number in self._signals:
             signal.signal(number, self._receive)
         if self._installed:
             signal.set_wakeup_fd(self._pipe, warn_on_full_buffer=False)
@@ -213,20 +221,36 @@ class Shutdown:
                 self._handler(self.reason)
 
     def _serve(self, pipe: int) -> None:
-        number = _next_signal(pipe, None)
+        number = self._next_signal(pipe, None)
         self._first = first = monotonic()
         handler = self._handler
         self.reason = signal.Signals(number).name
         self._code = 128 + number
-        _print(f"turnwise: {self.reason}: {self.hint or 'stopping'}")
-        if handler is not None:
-            # An event loop that has just closed raises RuntimeError; nothing is left to wait for then.
-            with contextlib.suppress(RuntimeError):
+        try:
+            _print(f"turnwise: {self.reason}: {self.hint or 'stopping'}")
+            if handler is not None:
                 handler(self.reason)
                 while (left := first + GRACE_S - monotonic()) > 0:
-                    if (further := _next_signal(pipe, left)) and not self._is_repetition(further, first):
+                    if (further := self._next_signal(pipe, left)) and not self._is_repetition(further, first):
                         break
-        self._exit(self._code, "stopped", self.reason)
+        finally:  # an event loop that has just closed raises RuntimeError; nothing is left to wait for then
+            self._exit(self._code, "stopped", self.reason)
+
+    def _next_signal(self, pipe: int, timeout_s: float | None) -> int:
+        """Return the next signal's number; 0 if none arrives within ``timeout_s`` (None: no limit).
+
+        Nothing ends the wait but one of our signals. ``sigtimedwait`` does not wait: interrupted by a continue, it
+        returns any number.
+        """
+        deadline = None if timeout_s is None else monotonic() + timeout_s
+        while deadline is None or monotonic() < deadline:
+            with contextlib.suppress(Exception):
+                if (pending := signal.sigtimedwait(self._signals, 0)) is not None and pending.si_signo in self._signals:
+                    return pending.si_signo
+                ready, _, _ = select.select([pipe], [], [], POLL_INTERVAL_S)
+                if ready and (number := os.read(pipe, 1)[0]) in self._signals:
+                    return number
+        return 0
 
     def _exit(self, code: int, status: str, error: str) -> NoReturn:
         """Record, kill, exit. Output is discarded, since every process that loses its peer now would print errors."""
@@ -252,16 +276,9 @@ class Shutdown:
 SHUTDOWN = Shutdown()
 
 
-def _next_signal(pipe: int, timeout_s: float | None) -> int:
-    """Return the next signal's number; 0 if none arrives within ``timeout_s`` (None: no limit)."""
-    deadline = None if timeout_s is None else monotonic() + timeout_s
-    while deadline is None or monotonic() < deadline:
-        if (pending := signal.sigtimedwait(SIGNALS, POLL_INTERVAL_S)) is not None:
-            return pending.si_signo
-        ready, _, _ = select.select([pipe], [], [], 0)
-        if ready and (number := os.read(pipe, 1)[0]) in SIGNALS:
-            return number
-    return 0
+def _unclaimed() -> tuple[signal.Signals, ...]:
+    """Return ``SIGNALS`` without those ``WARNINGS`` that this process ignores or handles already."""
+    return tuple(one for one in SIGNALS if one not in WARNINGS or signal.getsignal(one) is signal.SIG_DFL)
 
 
 def _print(line: str) -> None:

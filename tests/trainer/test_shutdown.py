@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from turnwise.trainer.cluster.watchdog import END, Notes, owned_processes
-from turnwise.trainer.shutdown import GRACE_S, REPEAT_WINDOW_S, Shutdown
+from turnwise.trainer.shutdown import GRACE_S, REPEAT_WINDOW_S, SIGNALS, Shutdown
 
 pytestmark = pytest.mark.slow
 
@@ -81,8 +81,8 @@ time.sleep(60)
 WAIT_S = 30.0
 
 
-def start(folder: Path, *arguments: str) -> "subprocess.Popen[str]":
-    command = [sys.executable, "-c", PROGRAM, *arguments, str(folder)]
+def start(folder: Path, *arguments: str, before: str = "") -> "subprocess.Popen[str]":
+    command = [sys.executable, "-c", before + PROGRAM, *arguments, str(folder)]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     until(folder / "ready")
     return process
@@ -96,7 +96,7 @@ def until(path: Path) -> None:
 
 
 @pytest.mark.parametrize("blocking", ["blocked", "unblocked"])
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", SIGNALS)
 def test_a_signal_ends_a_process_without_a_handler_in_order(
     tmp_path: Path, blocking: str, number: signal.Signals
 ) -> None:
@@ -107,6 +107,35 @@ def test_a_signal_ends_a_process_without_a_handler_in_order(
     assert err == f"turnwise: {number.name}: stopping\n"
     assert (tmp_path / "row").read_text() == f"stopped {number.name}"
     assert (tmp_path / "ended").exists()
+
+
+@pytest.mark.parametrize("blocking", ["blocked", "unblocked"])
+def test_a_signal_ends_a_process_that_was_stopped_and_continued_many_times(tmp_path: Path, blocking: str) -> None:
+    process = start(tmp_path, blocking, "handles", "60")
+    for _ in range(10):
+        process.send_signal(signal.SIGSTOP)
+        time.sleep(0.15)  # longer than one wait of the thread
+        process.send_signal(signal.SIGCONT)
+        time.sleep(0.02)
+    process.send_signal(signal.SIGTERM)
+    until(tmp_path / "requested")
+    process.send_signal(signal.SIGSTOP)
+    process.send_signal(signal.SIGCONT)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=10)
+    assert (process.returncode, err) == (128 + signal.SIGTERM, "turnwise: SIGTERM: stopping\n")
+
+
+def test_a_signal_that_the_process_ignores_or_handles_itself_is_not_received(tmp_path: Path) -> None:
+    own = "import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN); signal.signal(signal.SIGUSR1, print)\n"
+    process = start(tmp_path, "blocked", "alone", "60", before=own)
+    process.send_signal(signal.SIGHUP)
+    process.send_signal(signal.SIGUSR1)
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(0.5)
+    process.send_signal(signal.SIGUSR2)
+    process.communicate(timeout=10)
+    assert process.returncode == 128 + signal.SIGUSR2
 
 
 def test_after_a_signal_the_time_until_the_forced_exit_is_known() -> None:

@@ -62,8 +62,8 @@ def train(
 ) -> RunResult:
     """Begin or resume the run that ``config`` names, train it to its end, and return its result.
 
-    In the main thread, the first SIGINT or SIGTERM stops the run; its result then has the status ``stopped``. A second
-    one raises ``KeyboardInterrupt``.
+    In the main thread, the first of ``shutdown.SIGNALS`` stops the run; its result then has the status ``stopped``. A
+    second one raises ``KeyboardInterrupt``.
 
     Args:
         fork: begin a new run from the newest checkpoint of the run of that name, or from the given one.
