@@ -13,47 +13,18 @@ from math import prod
 from pathlib import PurePosixPath
 from typing import Any, Literal, get_args
 
-import numpy as np
 from gymnasium.spaces import Dict
 
-from ..base import Image, Obs
+from ..base import Obs
 from ..episode import EpisodeEnv, T, Turn
 from ..options import one_of
 from ..spaces import FreeText, Png, PngSpace
 from .calls import Action, Invalid, InvalidAction
 from .driver_client import DriverClient, Steps
-from .elements import MARKED_ROLES, Node, in_viewport, render, targets
+from .elements import Node, render, targets
+from .marks import draw_marks
 from .scaling import Scale
 from .screenshots import black, checked
-
-MARK_COLORS = ((200, 30, 30), (30, 90, 200), (20, 130, 60), (150, 60, 170), (190, 110, 0))
-MARK_SIZE_PX = 10
-
-
-def draw_marks(image: Image, nodes: Sequence[Node]) -> Image:
-    """Return a copy of the image with a frame and a number on each element that accepts actions and is in view.
-
-    Set-of-mark prompting (Yang et al. 2023).
-    """
-    from PIL import Image as Pillow
-    from PIL import ImageDraw, ImageFont
-
-    picture = Pillow.fromarray(image)
-    draw = ImageDraw.Draw(picture)
-    font = ImageFont.load_default(size=MARK_SIZE_PX)
-    for node in nodes:
-        if node["role"] not in MARKED_ROLES or not in_viewport(node):
-            continue
-        x, y, width, height = node["rect"]
-        color = MARK_COLORS[node["id"] % len(MARK_COLORS)]
-        draw.rectangle((x, y, x + width, y + height), outline=color)
-        label = str(node["id"])
-        corner = max(x, 0) + 1, max(y, 0)
-        left, top, right, bottom = draw.textbbox(corner, label, font=font)
-        draw.rectangle((left - 1, top - 1, right + 1, bottom + 1), fill=color)
-        draw.text(corner, label, fill=(255, 255, 255), font=font)
-    return np.asarray(picture)
-
 
 ObservationMode = Literal["text", "screenshot", "both"]
 OBSERVATION_MODES: tuple[ObservationMode, ...] = get_args(ObservationMode)

@@ -128,6 +128,8 @@ def build_node(
     listens = backend in clickable
     if role == "RootWebArea":
         return None
+    if _labels_another(source, rects):
+        return None
     if source.get("ignored") or role in TRANSPARENT_ROLES:
         return {"role": "clickable", "name": text(source, "name")} if listens and backend in rects else None
     name = text(source, "name")
@@ -148,6 +150,13 @@ def build_node(
     if listens and role not in ("button", "link"):
         node["clickable"] = True
     return node
+
+
+def _labels_another(source: dict[str, Any], rects: dict[int, Rect]) -> bool:
+    """Return whether the node is the label of a control, such as a checkbox, that is more than a hidden pixel."""
+    reasons = [reason["value"] for reason in source.get("ignoredReasons", ()) if reason["name"] == "labelFor"]
+    controls = [one.get("backendDOMNodeId") for reason in reasons for one in reason.get("relatedNodes", ())]
+    return any(one in rects and min(rects[one][2:]) > 1 for one in controls)
 
 
 def in_viewport(rect: Rect, width: int, height: int) -> bool:
