@@ -23,11 +23,19 @@ def visible(value: Any) -> Any:
         return MISSING
     if isinstance(value, Markup):
         return value
-    return _ACTING.sub(_sign, str(value).replace("\r\n", "\n"))
+    text = str(value).replace("\r\n", "\n")
+    return text.translate(_SIGNS) if _ACTING.search(text) else text
 
 
-def _sign(found: re.Match[str]) -> str:
-    code = ord(found[0])
-    if code < 0x20:
-        return chr(0x2400 + code)
-    return f"⟨{unicodedata.name(found[0], f'U+{code:04X}').lower()}⟩"
+class _Signs(dict[int, str]):
+    """By code, each character as it is printed: a text may have millions that act."""
+
+    def __missing__(self, code: int) -> str:
+        char = sign = chr(code)
+        if _ACTING.match(char):
+            sign = chr(0x2400 + code) if code < 0x20 else f"⟨{unicodedata.name(char, f'U+{code:04X}').lower()}⟩"
+        self[code] = sign
+        return sign
+
+
+_SIGNS = _Signs()

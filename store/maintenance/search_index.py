@@ -17,14 +17,12 @@ from ..content.blob_root import SEARCH_INDEX, add_setting, change_setting, setti
 from ..content.blobs import BlobStore
 from ..database import Database
 from ..operations.transaction import Transaction
-from ..queries.search import END, TURNS, Entry, excerpts
+from ..queries.search import END, TEXT_MAX, TURNS, Entry, excerpts
 from ..schema import step, store_setting, trajectory
 from ..schema.types import unescape
 
 TABLE = "search_index"
 TURNS_PER_SEARCH = 100_000
-TEXT_MAX = 100_000
-"""Bytes per text that are indexed: a `tsvector` has at most 1 MiB, in which words with hyphens count several times."""
 
 _CHUNK = 100
 _CREATE = {

@@ -13,6 +13,9 @@ CANDIDATES = 1000
 CUTOFF = 0.5
 """Similarity (``difflib``) below which no id is suggested."""
 
+COMPARED_CHARS = 40
+"""The similarity is that of the beginnings of two ids: it takes time by the product of their lengths."""
+
 
 def not_found(conn: Connection, table: Any, noun: str, wanted: str) -> NotFound:
     """Return the error for the unknown id ``wanted`` of a ``noun``, with the nearest id and the command that lists ids.
@@ -45,7 +48,8 @@ def plural(noun: str) -> str:
 def _similarity(one: str, other: str) -> tuple[float, int]:
     """Return the similarity of two ids (0 to 1) and the length of their common prefix, which breaks ties."""
     shared = takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False))
-    return difflib.SequenceMatcher(None, one, other, autojunk=False).ratio(), len(list(shared))
+    beginnings = one[:COMPARED_CHARS], other[:COMPARED_CHARS]
+    return difflib.SequenceMatcher(None, *beginnings, autojunk=False).ratio(), len(list(shared))
 
 
 def _alike(conn: Connection, column: Column[str], wanted: str) -> list[str]:

@@ -16,6 +16,11 @@ END = TURNS - 1
 
 _PART = re.compile(r'-?"[^"]*"|\S+')
 _WORD = re.compile(r"\w+")
+WORDS_MAX = 32
+"""Words of a search, those of its phrases and the excluded ones included."""
+TEXT_MAX = 100_000
+"""Bytes per text that are indexed: a `tsvector` has at most 1 MiB, in which words with hyphens count several times."""
+PARTS_MAX = 100
 RANKED_MAX = 5_000
 """Matches that are ranked, the newest ones: to rank a million takes seconds."""
 _MATCH = {
@@ -81,8 +86,10 @@ def parse(query: str) -> SearchQuery:
     """Read words (all must occur), ``"phrases"``, ``-excluded`` words and ``OR``.
 
     Raises:
-        BadSearch: a quote is not closed, or an alternative has no word that must occur.
+        BadSearch: a quote is not closed, an alternative has no word that must occur, or there are too many words.
     """
+    if (words := len(_WORD.findall(query))) > WORDS_MAX:
+        raise BadSearch(f"the search has {words:,} words; at most {WORDS_MAX} are searched: take the rarest ones")
     if query.count('"') % 2:
         raise BadSearch(f'the search `{query}` has a quote that is not closed: write `"two words"`')
     found: list[tuple[list[str], list[str]]] = [([], [])]
@@ -139,19 +146,23 @@ def excerpts(texts: Mapping[str, str], terms: Sequence[str], width: int = 100) -
     """Return by name the parts of ``texts`` in which the words of ``terms`` occur, each on one line; empty without one.
 
     A text with more of the words that no earlier one has is before others, and shows each of these words once. As in
-    the index, a word has letters, digits and underscores only: the ``[/b]`` of a query is the word ``b``.
+    the index, a word has letters, digits and underscores only, and a text ends at ``TEXT_MAX``: the ``[/b]`` of a query
+    is the word ``b``.
     """
     left = list(dict.fromkeys(_folded(word) for term in terms for word in _WORD.findall(term)))
-    folded = {name: _folded(content) for name, content in texts.items()}
+    folded = {name: _folded(content[:TEXT_MAX]) for name, content in texts.items()}
+    phrases = [_folded(term) for term in terms]
+    of_text = {name: {one: _place(content, one) for one in (*left, *phrases)} for name, content in folded.items()}
     found: dict[str, str] = {}
     while folded and left:
-        name = max(folded, key=lambda one: sum(_place(folded[one], word) >= 0 for word in left))
+        name = max(folded, key=lambda one: sum(of_text[one][word] >= 0 for word in left))
         parts, content = [], folded.pop(name)
-        while places := {word: at for word in left if (at := _place(content, word)) >= 0}:
-            start = max(_start(content, terms, places, width), 0)
+        while places := {word: at for word in left if (at := of_text[name][word]) >= 0}:
+            whole = [at for phrase in phrases if (at := of_text[name][phrase]) >= 0]
+            start = max(_start(content, whole, places, width), 0)
             shown = content[start : start + width]
             parts.append(_cut(texts[name], start, width))
-            kept = [word for word in left if word not in places or _place(shown, word) < 0]
+            kept = [word for word in left if word not in places or word not in shown]
             left = kept if len(kept) < len(left) else [word for word in left if word != next(iter(places))]
         if parts:
             found[name] = " … ".join(parts).replace("… … …", "…")
@@ -163,27 +174,35 @@ def _folded(content: str) -> str:
     folded = content.casefold()
     if len(folded) == len(content):
         return folded
-    longer = {char: char.lower()[0] for char in set(content) if len(char.casefold()) > 1}
-    return "".join(longer.get(char) or char.casefold() for char in content)
+    return content.translate(
+        {ord(char): char.casefold() if len(char.casefold()) == 1 else char.lower()[0] for char in set(content)}
+    )
 
 
-def _start(content: str, terms: Sequence[str], places: Mapping[str, int], width: int) -> int:
-    """Return where to cut a text: at a whole phrase if it has one, else where most words fit into the width."""
-    whole = [at for term in terms if (at := _place(content, _folded(term))) >= 0]
+def _start(content: str, whole: Sequence[int], places: Mapping[str, int], width: int) -> int:
+    """Return where to cut a text: at one of the ``whole`` phrases, else where most words fit into the width."""
     candidates = [at - width // 3 for at in (whole or places.values())]
 
     def count(start: int) -> int:
         first = max(start, 0)
-        return sum(_place(content[first : first + width], word) >= 0 for word in places)
+        return sum(word in content[first : first + width] for word in places)
 
     best = max(candidates, key=count)
     return best if count(best) else min(places.values()) - width // 3
 
 
 def _place(content: str, word: str) -> int:
-    """Return where a word begins in a text: as a whole word, or else as a part of one; -1 if it does not occur."""
-    whole = re.search(rf"\b{re.escape(word)}\b", content)
-    return content.find(word) if whole is None else whole.start()
+    """Return where a word begins in a text: as a whole word, or else as a part of one; -1 if it does not occur.
+
+    It is looked for as a whole word in ``PARTS_MAX`` places.
+    """
+    first = at = content.find(word)
+    whole = re.compile(rf"\b{re.escape(word)}\b")
+    for _ in range(PARTS_MAX):
+        if at < 0 or whole.match(content, at):
+            return first if at < 0 else at
+        at = content.find(word, at + 1)
+    return first
 
 
 def _cut(content: str, start: int, width: int) -> str:

@@ -40,7 +40,7 @@ from .text import Cut
 TURNS_SHOWN = 20
 TIMELINE_TURNS = 500
 """Turns that the timeline of a long episode has: those around the shown ones."""
-FIELD_CHARS = 4_000
+FIELD_CHARS, TURN_CHARS = 4_000, 1_000_000
 VIEWS = ("text", "tokens")
 
 
@@ -96,14 +96,14 @@ class TrajectoryPage(EpisodeHead):
 
 
 def load_trajectory_page(database: Database, given: Given) -> TrajectoryPage:
-    """Return an episode with its turns from ``start`` on; with ``turn``, that turn alone and without a limit.
+    """Return an episode with its turns from ``start`` on; with ``turn``, that turn alone, with up to ``TURN_CHARS``.
 
     The view of tokens has all turns, up to ``TOKENS_SHOWN`` tokens; ``all=1`` removes the limit. Of an episode that is
     not loaded as a whole (``Part``), it has ``STRIP_TURNS`` turns from ``start`` on.
     """
     name, full = given.path["trajectory"], given.text("turn") is not None
     view = given.choice("view", VIEWS) or VIEWS[0]
-    total, limit = turn_total(database, name), None if full else FIELD_CHARS
+    total, limit = turn_total(database, name), TURN_CHARS if full else FIELD_CHARS
     asked = given.number("turn") if full else given.number("start")
     count = 1 if full else TURNS_SHOWN if view == "text" or total <= WHOLE_TURNS else STRIP_TURNS
     start = asked if asked <= total else max(total - 1, 0) // count * count

@@ -1,5 +1,7 @@
 """Full-text search finds turns by their words, on both databases, and no text becomes a query."""
 
+from time import process_time
+
 import pytest
 from turnwise.records import Status
 from turnwise.store.database import Database
@@ -69,9 +71,11 @@ def test_a_search_of_one_run(searched: Database) -> None:
     assert found(searched, "boat", run="other") == set()
 
 
-@pytest.mark.parametrize("query", ["", "-boat", '"boat', "boat OR", "OR", "***", "boat OR -red"])
+@pytest.mark.parametrize(
+    "query", ["", "-boat", '"boat', "boat OR", "OR", "***", "boat OR -red", "a " * 33, f'x "{"a " * 32}"', "a -b " * 17]
+)
 def test_a_query_that_cannot_be_read_is_explained(query: str) -> None:
-    with pytest.raises(BadSearch, match="the search `"):
+    with pytest.raises(BadSearch, match=r"the search (`|has 3[34] words; at most 32 are searched)"):
         parse(query)
 
 
@@ -126,6 +130,15 @@ def test_an_excerpt_is_cut_at_the_phrase_and_at_a_whole_word() -> None:
     assert part.endswith("x select oslo")
     (part,) = excerpts({"a": "boats " + "x " * 100 + "boat"}, ["boat"]).values()
     assert part.endswith("x boat")
+
+
+@pytest.mark.parametrize(
+    "text", ["a " * 2_500_000, "q1x " * 1_000_000, "ß " * 2_000_000], ids=("words", "parts", "folded")
+)
+def test_excerpts_of_long_texts_take_no_time(text: str) -> None:
+    since = process_time()
+    assert excerpts({"a": text, "b": text}, [f"q{number}" for number in range(32)]).keys() <= {"a"}
+    assert process_time() - since < 0.5
 
 
 def test_the_newest_matches_are_ranked(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,5 @@
 """A quotation that a link names: where it is in the texts of a turn."""
 
-import re
-
 from ...visible import visible
 
 FIELDS = ("observation", "sampled", "action")
@@ -16,12 +14,18 @@ def split_at(text: str, quote: str, occurrence: int) -> tuple[str, str, str] | N
     Args:
         occurrence: which one to return, from 0; the last one if there are fewer.
     """
-    words = quote.split()
-    if not words:
+    wanted, shown = " ".join(quote.split()), str(visible(text))
+    joined = " ".join(shown.split())
+    at = joined.find(wanted) if wanted else -1
+    if at < 0:
         return None
-    shown = str(visible(text))
-    found = list(re.finditer(r"\s+".join(map(re.escape, words)), shown))
-    if not found:
-        return None
-    start, end = found[min(occurrence, len(found) - 1)].span()
+    while occurrence and (following := joined.find(wanted, at + len(wanted))) >= 0:
+        at, occurrence = following, occurrence - 1
+    start, end = _place(shown, joined, at), _place(shown, joined, at + len(wanted) - 1) + 1
     return shown[:start], shown[start:end], shown[end:]
+
+
+def _place(text: str, joined: str, at: int) -> int:
+    """Return where a character of a text is that has a place in its words, ``joined`` by single spaces."""
+    words = joined.count(" ", 0, at)
+    return len(text) - len(text.split(None, words)[-1]) + at - joined.rfind(" ", 0, at) - 1
