@@ -9,6 +9,7 @@ from ..envs.runner.once import call_once
 from ..envs.semi_online import Expert
 from ..envs.tasks import env_key
 from ..errors import TurnwiseError
+from ..process.user_code import NotAdmitted
 from ..records import SUCCESS_RETURN, Source, Status, Task, is_success
 from ..store import queries
 from ..store.database import Database
@@ -64,10 +65,16 @@ def _successes(database: Database, run: str | None, env_id: str | None, min_retu
 
 
 def _instructions(task: Task) -> str:
-    """Return the system prompt of a task's environment; empty if the environment is not installed."""
+    """Return the system prompt of a task's environment; empty if the environment is not installed.
+
+    Raises:
+        UnknownEnvironment: only data names its module.
+    """
     try:
         return call_once(task.env_id, task.options, "instructions", instructions)
-    except UnknownEnvironment:
+    except UnknownEnvironment as error:
+        if isinstance(error.__cause__, NotAdmitted):
+            raise
         return ""
 
 

@@ -14,6 +14,7 @@ from typer.exceptions import TyperException
 from .. import __version__
 from ..logs import set_level
 from ..process.output import claim_output
+from ..process.user_code import admit_only
 from .commands import (
     compare,
     db,
@@ -101,6 +102,7 @@ def main() -> None:
     """Run the command line. An exception becomes one line on stderr."""
     set_level("info")
     command = typer.main.get_command(app)
+    admit_only(())
     try:
         for _, leaf in leaves(command):
             leaf.callback = _claiming(leaf.callback)
@@ -110,6 +112,7 @@ def main() -> None:
             sys.exit(command(prog_name="turnwise", standalone_mode=False))
         finally:
             flush_stdout()
+            admit_only(None)
     except TyperException as error:
         sys.exit(report_usage(error, command))
     except Exception as error:  # noqa: BLE001 - every error of a command is reported

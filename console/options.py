@@ -6,8 +6,9 @@ import re
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import quote
 
 import typer
@@ -15,6 +16,7 @@ import typer
 from ..errors import TurnwiseError
 from ..logs import Level, to_terminal
 from ..masking import without_secrets
+from ..process.user_code import admit
 from ..records import Purpose, Status
 from ..store.project import DEFAULT_STORE, InvalidProject, project_store
 from .terminal.output import console
@@ -68,6 +70,30 @@ def complete_run(ctx: typer.Context, incomplete: str) -> list[str]:
     return []
 
 
+def named(given: Any) -> Any:
+    """Return what a person gave, whose modules may be imported from now on: the callback of an option."""
+    admit(given or "")
+    return given
+
+
+def _import(modules: list[str] | None) -> None:
+    for module in modules or []:
+        admit(f"{module}:")
+        try:
+            import_module(module)
+        except (Exception, SystemExit) as error:
+            raise TurnwiseError(f"`--import {module}`: {type(error).__name__}: {error}") from error
+
+
+Imports = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--import",
+        metavar="MODULE",
+        callback=_import,
+        help="Import a module whose environments or components stored data names; repeatable.",
+    ),
+]
 Run = Annotated[str, typer.Argument(metavar="RUN", help="The run's name.", autocompletion=complete_run)]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 MAX_COUNT = 2**31 - 1
@@ -105,7 +131,10 @@ After = Annotated[
 ]
 OfRun = Annotated[str | None, typer.Option("--run", help="Only trajectories of this run.", autocompletion=complete_run)]
 OfStatus = Annotated[Status | None, typer.Option("--status", help="Only trajectories with this status.")]
-OfEnv = Annotated[str | None, typer.Option("--env", metavar="ID", help="Only trajectories of this environment.")]
+OfEnv = Annotated[
+    str | None,
+    typer.Option("--env", metavar="ID", callback=named, help="Only trajectories of this environment."),
+]
 OfPurpose = Annotated[Purpose | None, typer.Option("--purpose", help="Only trajectories with this purpose.")]
 OfPolicy = Annotated[
     str | None, typer.Option("--policy", help="Only this policy: random, oracle, …; empty: the trained policy.")
@@ -116,7 +145,9 @@ OfSuccess = Annotated[
 ]
 Overrides = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Override a configuration key (dotted path); repeatable."),
+    typer.Option(
+        "--set", metavar="KEY=VALUE", callback=named, help="Override a configuration key (dotted path); repeatable."
+    ),
 ]
 
 ApiKeyEnv = Annotated[

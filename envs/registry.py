@@ -3,7 +3,7 @@
 An id is Gymnasium's. It is registered in one of three ways:
 
 * ``gymnasium.register`` in this process;
-* a module that registers when it is imported: ``"my_pkg.envs:Id-v0"``;
+* a module that registers when it is imported: ``"my_pkg.envs:Id-v0"``, if a person named it (``process.user_code``);
 * an entry point of an installed package in the group ``turnwise.envs``: a module that registers when it is imported, or
   a callable that registers.
 
@@ -28,6 +28,7 @@ import gymnasium
 from gymnasium.envs.registration import EnvSpec, load_env_creator
 
 from ..process.limits import limits, raise_again
+from ..process.user_code import NotAdmitted, import_named
 from .base import Adapted, TurnEnv
 from .errors import EnvironmentFailed, UnknownEnvironment
 from .options import as_declared, misfit
@@ -152,6 +153,17 @@ def _is_gymnasiums(spec: EnvSpec) -> bool:
     return (entry if isinstance(entry, str) else getattr(entry, "__module__", "")).startswith("gymnasium.")
 
 
+def is_registered(env_id: str) -> bool:
+    """Return whether an id is registered already; its module is not imported for that.
+
+    Raises:
+        EnvironmentFailed: another thread still loads the plugins after ``REGISTER_TIMEOUT_S``.
+    """
+    load_plugins()
+    module, _, name = env_id.rpartition(":")
+    return name in gymnasium.registry and (not module or module in sys.modules)
+
+
 def spec(env_id: str) -> EnvSpec:
     """Return the registered spec of an id.
 
@@ -161,10 +173,10 @@ def spec(env_id: str) -> EnvSpec:
     """
     broken = load_plugins()
     module, _, name = env_id.rpartition(":")
-    if module and not (module in sys.modules and name in gymnasium.registry):
+    if module and not is_registered(env_id):
         with _registering(f"import {module}"):
             try:
-                importlib.import_module(module)
+                import_named(module)
             except (Exception, SystemExit) as error:
                 why = _why(error, module, name)
                 raise UnknownEnvironment(f"environment {env_id!r}: cannot import {module!r}: {why}") from error
@@ -212,6 +224,8 @@ def _bare(env_id: str) -> str:
 def _why(error: BaseException, module: str, name: str) -> str:
     """Return why ``module`` failed to import, with the line; if there is no such module, how to name one."""
     file = Path(module)
+    if isinstance(error, NotAdmitted):
+        return str(error)
     if file.suffix == ".py":
         return f"name the module without `.py`: `PYTHONPATH={file.parent} turnwise … {file.stem}:{name}`"
     if isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}."):

@@ -20,13 +20,13 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
-from importlib import import_module
 from pathlib import Path
 from typing import Literal, Self, TypeAlias, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from ..errors import reason
+from ..process.user_code import import_named
 from ..user_files import UnreadableFile, open_regular_file, read_regular_text
 from .episode import EpisodeEnv, Turn
 from .errors import EnvironmentFailed
@@ -278,7 +278,7 @@ def find_matcher(name: str) -> Matcher:
         return match_words
     module, _, function = name.partition(":")
     try:
-        found = getattr(import_module(module), function)
+        found = getattr(import_named(module), function)
     except (ImportError, AttributeError, ValueError) as error:
         raise EnvironmentFailed(
             f"`matcher` of `turnwise/SemiOnline-v0` is {name!r}, which cannot be imported ({error}); write `words` or "

@@ -21,6 +21,7 @@ from ...logs import LogFolder
 from ...process.children import isolate_signals
 from ...process.executor import start_executor
 from ...process.output import guard_descriptors
+from ...process.user_code import admit_only
 from ...records import Group, Outcome, Purpose, Screenshots, Trajectory
 from ...store.content.blob_root import BlobRoot
 from ...store.content.blobs import BlobStore
@@ -64,6 +65,8 @@ class WorkerSpec:
     """Name of the run whose hosts lease sandboxes to environments; empty if no environment needs one."""
     logs: LogFolder | None = None
     """Folder of the worker's log file; None to write none."""
+    modules: frozenset[str] | None = None
+    """The modules that a name may import, as in the driver; None for every module."""
 
     def sampling(self, purpose: Purpose, stop: Sequence[int]) -> Sampling:
         """Return how the turns of a group with this purpose are sampled, which ``stop`` tokens end."""
@@ -136,6 +139,7 @@ class RolloutWorker(ProfiledActor):
 
     def _start(self) -> GroupRunner:
         start_executor()
+        admit_only(self._spec.modules)
         if self._spec.sandboxes:
             lease_from_run(self._spec.sandboxes)
         else:

@@ -14,7 +14,20 @@ from ...process.start import absolute
 from ...records import Group, Source, Split, Task, Trajectory
 from ...store.project import DEFAULT_STORE
 from ...user_files import open_regular_file
-from ..options import MAX_COUNT, Json, OfEnv, OfPolicy, OfPurpose, OfRun, OfStatus, OfSuccess, Store, open_store
+from ..options import (
+    MAX_COUNT,
+    Imports,
+    Json,
+    OfEnv,
+    OfPolicy,
+    OfPurpose,
+    OfRun,
+    OfStatus,
+    OfSuccess,
+    Store,
+    named,
+    open_store,
+)
 from ..terminal.output import print_fields, print_json
 from .envs import EnvOptions, read_env_options, read_options
 
@@ -69,6 +82,7 @@ def export_trajectories(
         bool, typer.Option("--images/--no-images", help="parquet, atif, html: include the images.")
     ] = True,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing file.")] = False,
+    modules: Imports = None,
     store: Store = DEFAULT_STORE,
     as_json: Json = False,
 ) -> None:
@@ -133,7 +147,8 @@ def import_trajectories(
         typer.Option("--name", help="Name of the run that holds them. Default: import- and the hash of the files."),
     ] = None,
     env: Annotated[
-        str | None, typer.Option("--env", metavar="ID", help="The environment of ATIF documents that name none.")
+        str | None,
+        typer.Option("--env", metavar="ID", callback=named, help="The environment of ATIF documents that name none."),
     ] = None,
     option: EnvOptions = None,
     seed: Annotated[int, typer.Option("--seed", min=0, max=2**32 - 1, help="With --env: seed of the task.")] = 0,
@@ -151,6 +166,7 @@ def import_trajectories(
             help="With --tokenizer: images in the context, the newest. Default: that of `horizon.max_images`.",
         ),
     ] = None,
+    modules: Imports = None,
     store: Store = DEFAULT_STORE,
     as_json: Json = False,
 ) -> None:

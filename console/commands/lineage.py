@@ -10,7 +10,7 @@ import typer
 
 from ...errors import TurnwiseError
 from ...store.project import DEFAULT_STORE
-from ..options import MAX_COUNT, Json, Run, Store, open_store
+from ..options import MAX_COUNT, Imports, Json, Run, Store, open_store
 from ..terminal.output import console, print_fields, print_json, print_text
 from ..terminal.sanitize import one_line, sanitize
 from ..terminal.tables import print_table
@@ -40,6 +40,7 @@ def lineage_of_update(
         bool,
         typer.Option("--tokens", help="Every trained token, with its text, log-probabilities, advantage and version."),
     ] = False,
+    modules: Imports = None,
     store: Store = DEFAULT_STORE,
     as_json: Json = False,
 ) -> None:
@@ -67,6 +68,7 @@ def lineage_of_update(
 
 def lineage_of_trajectory(
     name: Annotated[str, typer.Argument(metavar="ID", help="ID of the trajectory.")],
+    modules: Imports = None,
     store: Store = DEFAULT_STORE,
     as_json: Json = False,
 ) -> None:

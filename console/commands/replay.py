@@ -13,7 +13,7 @@ import typer
 
 from ...errors import TurnwiseError
 from ...store.project import DEFAULT_STORE
-from ..options import Json, SandboxOptions, Store, complete_run, open_store
+from ..options import Imports, Json, SandboxOptions, Store, complete_run, open_store
 from ..terminal.output import GUTTER, console, print_json, print_text
 from ..terminal.sanitize import sanitize
 from .envs import choose_sandboxes
@@ -51,6 +51,7 @@ def replay(
         ),
     ] = None,
     sandbox: SandboxOptions = None,
+    modules: Imports = None,
     store: Store = DEFAULT_STORE,
     as_json: Json = False,
 ) -> None:

@@ -10,7 +10,7 @@ import typer
 from ...errors import TurnwiseError
 from ...records import GroupState
 from ...store.project import DEFAULT_STORE
-from ..options import MAX_COUNT, After, Json, Limit, LogLevel, Overrides, Run, Store, complete_run, open_store
+from ..options import MAX_COUNT, After, Imports, Json, Limit, LogLevel, Overrides, Run, Store, complete_run, open_store
 from ..terminal.output import ago, echo, empty_message, format_value, jsonable, print_fields, print_json
 from ..terminal.rates import interval, print_rates, rate_fields
 from ..terminal.sanitize import one_line
@@ -138,6 +138,7 @@ def fork(
         str | None, typer.Option("--name", help="Name of the new run. Default: RUN-2, or the next free number.")
     ] = None,
     overrides: Overrides = None,
+    modules: Imports = None,
     store: Store = DEFAULT_STORE,
     as_json: Json = False,
     log_level: LogLevel = None,
@@ -166,6 +167,7 @@ def fork(
 def retrain_run(
     run: Run,
     last: Annotated[int | None, typer.Option("--last", min=1, max=MAX_COUNT, help="The last update to repeat.")] = None,
+    modules: Imports = None,
     store: Store = DEFAULT_STORE,
     as_json: Json = False,
 ) -> None:

@@ -10,7 +10,7 @@ import typer
 from ...errors import TurnwiseError
 from ...records import Source, Step, Trajectory
 from ...store.project import DEFAULT_STORE
-from ..options import Json, Store, open_store, refuse_together
+from ..options import Imports, Json, Store, open_store, refuse_together
 from ..terminal.output import GUTTER, console, jsonable, print_fields, print_json, print_text
 from ..terminal.sanitize import one_line, sanitize
 from .lineage import print_tokens
@@ -54,6 +54,7 @@ def show(
     rewards: Annotated[
         str | None, typer.Option("--rewards", metavar="NAME", help="The rewards of this reward set of its run.")
     ] = None,
+    modules: Imports = None,
     store: Store = DEFAULT_STORE,
     as_json: Json = False,
 ) -> None:

@@ -13,6 +13,7 @@ from ..options import (
     MAX_COUNT,
     After,
     ApiKeyEnv,
+    Imports,
     Json,
     Limit,
     LogLevel,
@@ -25,6 +26,7 @@ from ..options import (
     SandboxOptions,
     Store,
     Temperature,
+    named,
     open_store,
     refuse_together,
 )
@@ -163,10 +165,13 @@ def list_trajectories(
 def experts(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="File to write; an existing one is replaced.")],
     run: Annotated[str | None, typer.Option(help="Only episodes of this run.")] = None,
-    env: Annotated[str | None, typer.Option(metavar="ID", help="Only episodes of this environment.")] = None,
+    env: Annotated[
+        str | None, typer.Option(metavar="ID", callback=named, help="Only episodes of this environment.")
+    ] = None,
     min_return: Annotated[
         float, typer.Option(help="Return from which an episode without a verdict of its environment is a success.")
     ] = SUCCESS_RETURN,
+    modules: Imports = None,
     store: Store = DEFAULT_STORE,
     as_json: Json = False,
 ) -> None:
@@ -210,6 +215,7 @@ def branch(
     temperature: Temperature = None,
     api_key_env: ApiKeyEnv = "",
     sandbox: SandboxOptions = None,
+    modules: Imports = None,
     store: Store = DEFAULT_STORE,
     as_json: Json = False,
     log_level: LogLevel = None,

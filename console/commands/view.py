@@ -11,7 +11,7 @@ import typer
 
 from ...errors import TurnwiseError
 from ...store.project import DEFAULT_STORE
-from ..options import SandboxOptions, Store, open_store, refuse_together
+from ..options import Imports, SandboxOptions, Store, open_store, refuse_together
 from ..terminal.output import console, echo
 from .envs import choose_sandboxes
 
@@ -47,6 +47,7 @@ def view(
         ),
     ] = False,
     sandbox: SandboxOptions = None,
+    modules: Imports = None,
     store: Store = DEFAULT_STORE,
 ) -> None:
     """Show runs, groups and episodes in the browser until Ctrl-C; nothing is written to the store.

@@ -16,6 +16,7 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 from ...errors import TurnwiseError, suggestion
+from ...process.user_code import import_named
 
 T = TypeVar("T")
 
@@ -81,7 +82,7 @@ def _defined_in(module: ModuleType, base: type[T]) -> type[T]:
 def _outside(base: type[T], name: str) -> type[T]:
     module, _, attribute = name.partition(":")
     try:
-        found: Any = getattr(import_module(module), attribute)
+        found: Any = getattr(import_named(module), attribute)
     except (ImportError, AttributeError, ValueError) as error:
         raise UnknownComponent(f"{name!r} cannot be imported: {error}{_where_to_look(error, module)}") from error
     if not inspect.isclass(found) or not issubclass(found, base) or inspect.isabstract(found):

@@ -28,6 +28,7 @@ from ...envs.sandboxes import (
 from ...envs.tasks import env_key_of
 from ...errors import TurnwiseError
 from ...logs import LogFolder
+from ...process.user_code import admitted
 from ...store.database import Database
 from ...store.writing.client import StoreClient
 from ...store.writing.commit_queue import CommitQueue
@@ -165,6 +166,7 @@ class Cluster:
             screenshots=config.rollout.screenshots,
             sandboxes=config.name if sandboxes else "",
             logs=logs,
+            modules=admitted(),
         )
         worker = ray.remote(RolloutWorker)
         options = {"num_cpus": 0, "max_restarts": 0, "max_concurrency": 10_000}

@@ -25,7 +25,8 @@ def config_keys(config: Mapping[str, Any]) -> list[ConfigKey]:
     """Return every key of a stored configuration of a run, in its order.
 
     The options of a component are compared with the defaults of that component, and ``environments`` with one
-    environment of the same id. A configuration that this program cannot read has no defaults: every key is changed.
+    environment of the same id. A component from outside turnwise has no defaults, because
+    nothing is imported. A configuration that this program cannot read has none either: every key is changed.
     """
     environments = [{"id": one["id"]} for one in config.get("environments", ()) if isinstance(one, Mapping)]
     smallest: dict[str, Any] = {"name": str(config.get("name", "")), "environments": environments}
@@ -33,6 +34,7 @@ def config_keys(config: Mapping[str, Any]) -> list[ConfigKey]:
     if isinstance(model, Mapping) and model.get("path"):
         smallest["model"] = {"path": model["path"]}
     chosen = {slot.slot: _names(config[slot.slot]) for slot in SLOTS if config.get(slot.slot)}
+    chosen = {slot: names for slot, names in chosen.items() if not any(":" in str(name) for _, name in flat(names))}
     try:
         plain = dict(flat(parse_config(smallest).resolved()))
         defaults = dict(flat(parse_config({**smallest, **chosen}).resolved()))

@@ -12,6 +12,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from ...errors import suggestion
+from ...process.user_code import admit
 from ...user_files import UnreadableFile, parse_toml, read_toml
 from ..algorithms import presets
 from .errors import ConfigError, explain
@@ -71,6 +72,8 @@ FREE = frozenset({"options", "rewards"})
 def load_config(path: str | Path, overrides: list[str] | None = None) -> RunConfig:
     """Return the checked configuration in a TOML file, with ``key=value`` overrides applied.
 
+    The modules that it names may be imported.
+
     Raises:
         ConfigError: the file is missing or not TOML, or a key is wrong.
     """
@@ -81,6 +84,7 @@ def load_config(path: str | Path, overrides: list[str] | None = None) -> RunConf
         raise ConfigError(f"the configuration {error}") from error
     for assignment in overrides or []:
         override(raw, assignment)
+    admit(raw)
     try:
         return parse_config(raw)
     except ConfigError as error:

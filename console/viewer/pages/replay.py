@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ....agents.reexecution.stored import missing_environment, not_executable
-from ....envs.errors import UnknownEnvironment
+from ....envs.registry import is_registered
 from ....envs.sandboxes import any_sandboxed
+from ....process.user_code import not_imported
 from ....records import Task
 from ....store import queries
 from ....store.database import Database
@@ -58,10 +59,11 @@ def load_replay(database: Database, given: Given) -> ReplayPage:
         task, (answered, failed) = queries.group_of(conn, name).task, queries.answered_turns(conn, name)
     found = part.found
     problem, needs_sandbox = not_executable(found, task.env_id, answered), False
-    try:
+    if is_registered(task.env_id):
         needs_sandbox = any_sandboxed([task.env_id])
-    except UnknownEnvironment as error:
-        problem = problem or missing_environment(task, found, str(error))
+    else:
+        reason = f"environment `{task.env_id}` is not registered: {not_imported(task.env_id.rpartition(':')[0])}"
+        problem = problem or missing_environment(task, found, reason)
     return ReplayPage(
         trajectory=found.id,
         run=found.run,

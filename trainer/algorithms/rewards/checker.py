@@ -16,13 +16,13 @@ of an environment.
 """
 
 from collections.abc import Callable, Sequence
-from importlib import import_module
 from inspect import isclass
 from typing import Any, ClassVar, Self
 
 from pydantic import PrivateAttr, model_validator
 
 from ....envs.sandboxes import OUTCOMES, in_another_sandbox_if_lost
+from ....process.user_code import import_named
 from ....records import Group, Task, Trajectory
 from ..groups import PerTurn, Shaped
 from .base import RewardShaper
@@ -76,7 +76,7 @@ def imported(name: str) -> Any:
     """
     module, _, attribute = name.partition(":")
     try:
-        return getattr(import_module(module), attribute)
+        return getattr(import_named(module), attribute)
     except (ImportError, AttributeError, ValueError) as error:
         raise ValueError(
             f"`{name}` cannot be imported: {error}; modules are found in installed packages and the folders of "

@@ -12,6 +12,7 @@ from pkgutil import iter_modules
 from typing import Any, Protocol, runtime_checkable
 
 from ....errors import TurnwiseError, suggestion
+from ....process.user_code import import_named
 
 INTERNAL = {"base", "follow", "process"}
 """The modules of this folder that define no tracker."""
@@ -70,7 +71,7 @@ def tracker_class(name: str) -> type[Tracker]:
     """
     module, _, attribute = name.partition(":")
     try:
-        found = import_module(module if attribute else f"{__package__}.{module}")
+        found = import_named(module) if attribute else import_module(f"{__package__}.{module}")
         classes = [getattr(found, attribute)] if attribute else _classes_of(found)
     except (ImportError, AttributeError, ValueError) as error:
         raise TurnwiseError(f"the tracker `{name}` cannot be imported: {error}") from error
