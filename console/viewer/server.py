@@ -9,6 +9,7 @@ from time import sleep
 
 import uvicorn
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from ...errors import TurnwiseError
 from ...store.database import Database
@@ -18,6 +19,10 @@ from .security import ANY_HOST, LOOPBACK, Door, is_address
 
 SHUTDOWN_TIMEOUT_S = 1
 """Seconds after Ctrl-C until the connections of live pages are closed."""
+REQUEST_TIMEOUT_S = 10.0
+"""Seconds in which a connection has to send the head of a request, the first and each after a response."""
+CONNECTIONS_MAX = 500
+"""A live page takes two."""
 GC_THRESHOLD = (50_000, 20, 100)
 """A full collection stops every page for a sixth of a second once the modules of tokenizers are loaded, and pages leave
 few cycles."""
@@ -45,21 +50,50 @@ def serve(
         named = "localhost" if host in ANY_HOST else f"[{host}]" if ":" in host else host
         address = f"http://{named}:{listener.getsockname()[1]}"
         tabs = Tabs()
-        config = uvicorn.Config(
-            _Ending(application(database, door, home=home, notice=notice, tabs=tabs)),
-            log_level="warning",
-            access_log=False,
-            lifespan="off",
-            server_header=False,
-            proxy_headers=False,
-            timeout_graceful_shutdown=SHUTDOWN_TIMEOUT_S,
-        )
+        config = configured(_Ending(application(database, door, home=home, notice=notice, tabs=tabs)))
         gc.freeze()
         gc.set_threshold(*GC_THRESHOLD)
         with answering(socket_path(database.engine.url), tabs, address, door.token):
             report(with_token(address + home, door.token))
             _Server(config).run(sockets=[listener])
         sleep(SHUTDOWN_TIMEOUT_S)  # after a signal, the thread of ``trainer.shutdown`` ends the process with its code
+
+
+def configured(app: ASGIApp) -> uvicorn.Config:
+    """Return the settings of the server of an application."""
+    return uvicorn.Config(
+        app,
+        http=_Connection,
+        log_level="warning",
+        access_log=False,
+        lifespan="off",
+        server_header=False,
+        proxy_headers=False,
+        limit_concurrency=CONNECTIONS_MAX,
+        timeout_graceful_shutdown=SHUTDOWN_TIMEOUT_S,
+    )
+
+
+class _Connection(H11Protocol):
+    """Ends if no request begins within ``REQUEST_TIMEOUT_S``, or if others need the place of one without a request."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        if len(self.connections) >= CONNECTIONS_MAX:
+            for one in list(self.connections):
+                if one is not self and isinstance(one, _Connection) and one._is_idle():
+                    one.transport.close()
+        self.loop.call_later(REQUEST_TIMEOUT_S, self._end_if_idle, None)
+
+    def _is_idle(self) -> bool:
+        return self.cycle is None or self.cycle.response_complete
+
+    def _end_if_idle(self, before: RequestResponseCycle | None) -> None:
+        """Close the connection if it has no request, and the newest one is still that of a check before."""
+        if self._is_idle() and self.cycle is before:
+            self.transport.close()
+        elif not self.transport.is_closing():
+            self.loop.call_later(REQUEST_TIMEOUT_S, self._end_if_idle, self.cycle)
 
 
 class _Ending:

@@ -10,7 +10,7 @@ import uvicorn
 from starlette.testclient import TestClient
 from turnwise.console.viewer.application import application
 from turnwise.console.viewer.security import LOOPBACK, Door
-from turnwise.console.viewer.server import listening
+from turnwise.console.viewer.server import configured, listening
 from turnwise.store.database import Database, open_database
 from turnwise.tests.store.maintenance.populated import populate
 from turnwise.tests.store.making import sqlite_store
@@ -61,8 +61,7 @@ def own(tmp_path: Path) -> Iterator[Database]:
 def serving(database: Database) -> Iterator[str]:
     """Run the viewer of a store, and return its address."""
     with listening("127.0.0.1", 0) as listener:
-        config = uvicorn.Config(application(database, Door(LOOPBACK, None)), log_level="warning", lifespan="off")
-        server = uvicorn.Server(config)
+        server = uvicorn.Server(configured(application(database, Door(LOOPBACK, None))))
         thread = Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
         try:

@@ -8,16 +8,21 @@ import socket
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from time import sleep
 from typing import Any
+from urllib.error import HTTPError
 from urllib.request import urlopen
 
 import pytest
+from turnwise.console.viewer import server
 from turnwise.console.viewer.security import LOOPBACK, Door
 from turnwise.store.database import Database
 from turnwise.store.run_lock import hold_run
 from turnwise.tests.console.conftest import Turnwise
+from turnwise.tests.console.viewer.conftest import serving
 from turnwise.tests.store.making import play_group, start, train
 
 
@@ -160,3 +165,64 @@ def test_twenty_open_pages_end_with_the_server_and_leave_the_run_alone(own: Data
             one.close()
         play_group(own, "again", version=1)
         assert train(own, ["again"], 2, 1) == 2
+
+
+@pytest.fixture
+def slow_connections(viewed: Database, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, int]]:
+    """A viewer with a short timeout and few connections."""
+    monkeypatch.setattr(server, "REQUEST_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(server, "CONNECTIONS_MAX", 20)
+    with serving(viewed) as address:
+        yield "127.0.0.1", int(address.rpartition(":")[2])
+
+
+REQUEST = b"GET /api/runs HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET /runs", REQUEST[:-2], REQUEST, REQUEST + REQUEST[:-2]])
+def test_a_connection_that_sends_no_whole_request_is_ended(slow_connections: tuple[str, int], sent: bytes) -> None:
+    with socket.create_connection(slow_connections, timeout=10) as one:
+        one.sendall(sent)
+        received = b""
+        with suppress(BrokenPipeError, ConnectionResetError):
+            while part := one.recv(65_536):
+                received += part
+                one.sendall(b"X-More: a\r\n" if sent[-4:] != b"\r\n\r\n" else b"")
+    assert received.count(b"HTTP/1.1 200 OK") == sent.count(b"\r\n\r\n")
+
+
+def test_a_slow_head_is_ended_while_its_bytes_still_come(slow_connections: tuple[str, int]) -> None:
+    with socket.create_connection(slow_connections, timeout=0.1) as one:
+        one.sendall(REQUEST[:-2])
+        with suppress(BrokenPipeError, ConnectionResetError):
+            for _ in range(100):
+                one.sendall(b"X-More: a\r\n")
+                with suppress(TimeoutError):
+                    assert one.recv(100) == b""
+            pytest.fail("the connection is open after ten seconds")
+
+
+def test_connections_without_a_request_leave_their_places_to_others(
+    slow_connections: tuple[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "REQUEST_TIMEOUT_S", 60)
+    with ExitStack() as opened:
+        for _ in range(50):
+            opened.enter_context(socket.create_connection(slow_connections)).sendall(b"GET /")
+        with urlopen(f"http://127.0.0.1:{slow_connections[1]}/api/runs", timeout=10) as answer:
+            assert answer.status == 200
+
+
+def test_streams_beyond_the_number_of_connections_are_refused_and_hold_no_place(
+    slow_connections: tuple[str, int],
+) -> None:
+    address = f"http://127.0.0.1:{slow_connections[1]}"
+    with ExitStack() as opened:
+        streams = [opened.enter_context(urlopen(f"{address}/opened", timeout=10)) for _ in range(18)]  # noqa: S310
+        sleep(1.2)  # longer than a connection without a request may last
+        assert [one.readline() for one in streams] == [b"retry: 2000\n"] * 18
+        with urlopen(f"{address}/api/runs", timeout=10) as answer:  # noqa: S310
+            assert answer.status == 200
+        opened.enter_context(urlopen(f"{address}/opened", timeout=10))  # noqa: S310
+        with pytest.raises(HTTPError, match="503"):
+            urlopen(f"{address}/api/runs", timeout=10)  # noqa: S310
