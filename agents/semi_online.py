@@ -65,11 +65,7 @@ def _successes(database: Database, run: str | None, env_id: str | None, min_retu
 
 
 def _instructions(task: Task) -> str:
-    """Return the system prompt of a task's environment; empty if the environment is not installed.
-
-    Raises:
-        UnknownEnvironment: only data names its module.
-    """
+    """Return the system prompt of a task's environment; empty if no installed package has it."""
     try:
         return call_once(task.env_id, task.options, "instructions", instructions)
     except UnknownEnvironment as error:

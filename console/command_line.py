@@ -14,7 +14,7 @@ from typer.exceptions import TyperException
 from .. import __version__
 from ..logs import set_level
 from ..process.output import claim_output
-from ..process.user_code import admit_only
+from ..process.user_code import admit, admit_only
 from .commands import (
     compare,
     db,
@@ -71,6 +71,10 @@ app.add_typer(db.app, name="db")
 use_own_words(app)
 
 
+NAMING = ("env", "env_id", "option", "overrides", "reward")
+"""The parameters of commands by which a person names environments and components."""
+
+
 def _version(requested: bool) -> None:
     if requested:
         typer.echo(f"turnwise {__version__}")
@@ -87,12 +91,13 @@ def root(
 
 
 def _claiming(run: Callable[..., Any] | None) -> Callable[..., Any]:
-    """Return a command that claims stdout first: the text of ``--help`` needs none of this."""
+    """Return a command that claims stdout first, and admits the modules that its options name: ``--help`` does not."""
     assert run is not None  # noqa: S101
 
     @wraps(run)
     def claiming(*arguments: Any, **options: Any) -> Any:
         claim_output()
+        admit([options.get(name) for name in NAMING])
         return run(*arguments, **options)
 
     return claiming

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 from urllib.parse import quote
 
 import typer
@@ -70,12 +70,6 @@ def complete_run(ctx: typer.Context, incomplete: str) -> list[str]:
     return []
 
 
-def named(given: Any) -> Any:
-    """Return what a person gave, whose modules may be imported from now on: the callback of an option."""
-    admit(given or "")
-    return given
-
-
 def _import(modules: list[str] | None) -> None:
     for module in modules or []:
         admit(f"{module}:")
@@ -87,12 +81,7 @@ def _import(modules: list[str] | None) -> None:
 
 Imports = Annotated[
     list[str] | None,
-    typer.Option(
-        "--import",
-        metavar="MODULE",
-        callback=_import,
-        help="Import a module whose environments or components stored data names; repeatable.",
-    ),
+    typer.Option("--import", metavar="MODULE", callback=_import, help="A module that stored names select; repeatable."),
 ]
 Run = Annotated[str, typer.Argument(metavar="RUN", help="The run's name.", autocompletion=complete_run)]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -131,10 +120,7 @@ After = Annotated[
 ]
 OfRun = Annotated[str | None, typer.Option("--run", help="Only trajectories of this run.", autocompletion=complete_run)]
 OfStatus = Annotated[Status | None, typer.Option("--status", help="Only trajectories with this status.")]
-OfEnv = Annotated[
-    str | None,
-    typer.Option("--env", metavar="ID", callback=named, help="Only trajectories of this environment."),
-]
+OfEnv = Annotated[str | None, typer.Option("--env", metavar="ID", help="Only trajectories of this environment.")]
 OfPurpose = Annotated[Purpose | None, typer.Option("--purpose", help="Only trajectories with this purpose.")]
 OfPolicy = Annotated[
     str | None, typer.Option("--policy", help="Only this policy: random, oracle, …; empty: the trained policy.")
@@ -145,9 +131,7 @@ OfSuccess = Annotated[
 ]
 Overrides = Annotated[
     list[str] | None,
-    typer.Option(
-        "--set", metavar="KEY=VALUE", callback=named, help="Override a configuration key (dotted path); repeatable."
-    ),
+    typer.Option("--set", metavar="KEY=VALUE", help="Override a configuration key (dotted path); repeatable."),
 ]
 
 ApiKeyEnv = Annotated[

@@ -28,7 +28,7 @@ import gymnasium
 from gymnasium.envs.registration import EnvSpec, load_env_creator
 
 from ..process.limits import limits, raise_again
-from ..process.user_code import NotAdmitted, import_named
+from ..process.user_code import import_named
 from .base import Adapted, TurnEnv
 from .errors import EnvironmentFailed, UnknownEnvironment
 from .options import as_declared, misfit
@@ -154,11 +154,7 @@ def _is_gymnasiums(spec: EnvSpec) -> bool:
 
 
 def is_registered(env_id: str) -> bool:
-    """Return whether an id is registered already; its module is not imported for that.
-
-    Raises:
-        EnvironmentFailed: another thread still loads the plugins after ``REGISTER_TIMEOUT_S``.
-    """
+    """Return whether an id is registered already, without an import of its module."""
     load_plugins()
     module, _, name = env_id.rpartition(":")
     return name in gymnasium.registry and (not module or module in sys.modules)
@@ -224,8 +220,6 @@ def _bare(env_id: str) -> str:
 def _why(error: BaseException, module: str, name: str) -> str:
     """Return why ``module`` failed to import, with the line; if there is no such module, how to name one."""
     file = Path(module)
-    if isinstance(error, NotAdmitted):
-        return str(error)
     if file.suffix == ".py":
         return f"name the module without `.py`: `PYTHONPATH={file.parent} turnwise … {file.stem}:{name}`"
     if isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}."):

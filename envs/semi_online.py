@@ -26,7 +26,7 @@ from typing import Literal, Self, TypeAlias, get_args
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from ..errors import reason
-from ..process.user_code import import_named
+from ..process.user_code import imported
 from ..user_files import UnreadableFile, open_regular_file, read_regular_text
 from .episode import EpisodeEnv, Turn
 from .errors import EnvironmentFailed
@@ -276,13 +276,11 @@ def find_matcher(name: str) -> Matcher:
     """
     if name == "words":
         return match_words
-    module, _, function = name.partition(":")
     try:
-        found = getattr(import_named(module), function)
-    except (ImportError, AttributeError, ValueError) as error:
+        found = imported(name)
+    except ValueError as error:
         raise EnvironmentFailed(
-            f"`matcher` of `turnwise/SemiOnline-v0` is {name!r}, which cannot be imported ({error}); write `words` or "
-            "`pkg.module:function`"
+            f"`matcher` of `turnwise/SemiOnline-v0`: {error}; write `words` or `pkg.module:function`"
         ) from error
     if not callable(found):
         raise EnvironmentFailed(f"`matcher` of `turnwise/SemiOnline-v0`: {name!r} is not a function")

@@ -1,8 +1,8 @@
-"""Import the module of a name ``pkg.module:Name``: of an environment, a component, a function or a tracker.
+"""Import what a name ``pkg.module:Name`` selects: an environment, a component, a function or a tracker.
 
 A Python program imports the module of every name that it uses. The command line, and the workers of its runs, import
-only the modules that a person named: in an option, or in a configuration file that the command line names. A name that
-was read from data (a store, an imported file, a stored configuration) imports nothing.
+only modules that a person named: in an option, or in a configuration file of the command line. A name that was read
+from data (a store, an imported file, a stored configuration) imports nothing.
 """
 
 import re
@@ -10,6 +10,7 @@ from collections.abc import Collection
 from importlib import import_module
 from shlex import quote
 from types import ModuleType
+from typing import Any
 
 _MODULE = re.compile(r"[\w.]+(?=:)")
 _admitted: frozenset[str] | None = None
@@ -37,12 +38,7 @@ def admit(given: object) -> None:
 
 
 def import_named(module: str) -> ModuleType:
-    """Return a module, imported if a name may import it.
-
-    Raises:
-        NotAdmitted: only data names it.
-        ImportError: it cannot be imported; the module itself may raise anything else.
-    """
+    """Return a module, imported if a name may import it. Raises NotAdmitted, or whatever the module raises."""
     if _admitted is not None and module not in _admitted:
         raise NotAdmitted(not_imported(module))
     return import_module(module)
@@ -54,3 +50,17 @@ def not_imported(module: str) -> str:
         "only stored data names it, and a name in data imports nothing; if you trust its module, add "
         f"`--import {quote(module or 'MODULE')}` to the command"
     )
+
+
+def imported(name: str) -> Any:
+    """Return what ``name`` (``pkg.module:attribute``) names. Raises ValueError: it cannot be imported."""
+    module, _, attribute = name.partition(":")
+    try:
+        return getattr(import_named(module), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        missing = isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}.")
+        hint = (
+            "; modules are found in installed packages and the folders of PYTHONPATH: for a file in the working "
+            "directory, run `PYTHONPATH=. turnwise …`"
+        )
+        raise ValueError(f"`{name}` cannot be imported: {error}{hint if missing else ''}") from error

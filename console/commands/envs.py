@@ -11,7 +11,7 @@ import typer
 
 from ...errors import TurnwiseError
 from ...records import Split
-from ..options import Json, SandboxOptions, TaskSeed, named
+from ..options import Json, SandboxOptions, TaskSeed
 from ..terminal.output import console, echo, jsonable, print_json, print_lines, print_text
 from ..terminal.tables import print_table
 
@@ -22,19 +22,11 @@ if TYPE_CHECKING:
 app = typer.Typer(help="List, check, play and create environments.", no_args_is_help=True)
 
 EnvId = Annotated[
-    str,
-    typer.Argument(
-        metavar="ID", callback=named, help="Environment id, such as turnwise/TextSite-v0 or my_pkg.envs:Id-v0."
-    ),
+    str, typer.Argument(metavar="ID", help="Environment id, such as turnwise/TextSite-v0 or my_pkg.envs:Id-v0.")
 ]
 EnvOptions = Annotated[
     list[str] | None,
-    typer.Option(
-        "--option",
-        metavar="KEY=VALUE",
-        callback=named,
-        help="An option of the environment's constructor; repeatable.",
-    ),
+    typer.Option("--option", metavar="KEY=VALUE", help="An option of the environment's constructor; repeatable."),
 ]
 
 

@@ -23,7 +23,6 @@ from ..options import (
     Store,
     Temperature,
     complete_run,
-    named,
     open_store,
 )
 from ..terminal.output import GUTTER, console, format_value, print_fields, print_json, result_fields
@@ -63,9 +62,7 @@ def evaluate(
             metavar="CONFIG.toml", help="A configuration: its environments, `[evaluation]` and `[rollout]`."
         ),
     ] = None,
-    env: Annotated[
-        list[str] | None, typer.Option("--env", metavar="ID", callback=named, help="An environment; repeatable.")
-    ] = None,
+    env: Annotated[list[str] | None, typer.Option("--env", metavar="ID", help="An environment; repeatable.")] = None,
     policy: Annotated[str, typer.Option("--policy", help=POLICIES, autocompletion=complete_run)] = "random",
     name: Annotated[str, typer.Option("--name", help="Name of the run of the evaluation.")] = "",
     tasks: Annotated[

@@ -25,7 +25,6 @@ from ..options import (
     OfStatus,
     OfSuccess,
     Store,
-    named,
     open_store,
 )
 from ..terminal.output import print_fields, print_json
@@ -147,8 +146,7 @@ def import_trajectories(
         typer.Option("--name", help="Name of the run that holds them. Default: import- and the hash of the files."),
     ] = None,
     env: Annotated[
-        str | None,
-        typer.Option("--env", metavar="ID", callback=named, help="The environment of ATIF documents that name none."),
+        str | None, typer.Option("--env", metavar="ID", help="The environment of ATIF documents that name none.")
     ] = None,
     option: EnvOptions = None,
     seed: Annotated[int, typer.Option("--seed", min=0, max=2**32 - 1, help="With --env: seed of the task.")] = 0,

@@ -8,7 +8,7 @@ import typer
 from ...errors import TurnwiseError
 from ...process.start import absolute
 from ...store.project import DEFAULT_STORE
-from ..options import MAX_COUNT, Json, Store, named, open_store
+from ..options import MAX_COUNT, Json, Store, open_store
 from ..terminal.output import echo, print_json
 
 app = typer.Typer(help="Create a tiny model, convert a GGUF file, merge an adapter.", no_args_is_help=True)
@@ -27,8 +27,7 @@ def root() -> None:
 def new(
     path: Annotated[Path, typer.Argument(metavar="PATH", help="Folder to write; it must not contain a model.")],
     env: Annotated[
-        list[str],
-        typer.Option("--env", callback=named, help="An environment whose words the tokenizer contains; repeatable."),
+        list[str], typer.Option("--env", help="An environment whose words the tokenizer contains; repeatable.")
     ],
     hidden: Annotated[int, typer.Option(min=8, max=65_536, help="Hidden size.")] = 128,
     layers: Annotated[int, typer.Option(min=1, max=1_000, help="Number of layers.")] = 2,

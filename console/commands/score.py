@@ -9,7 +9,7 @@ import typer
 
 from ...errors import TurnwiseError, reason, suggestion
 from ...store.project import DEFAULT_STORE
-from ..options import Json, Run, Store, named, open_store
+from ..options import Json, Run, Store, open_store
 from ..terminal.output import console, print_fields, print_json
 from ..terminal.sanitize import one_line
 from .envs import read_options
@@ -32,10 +32,9 @@ class InvalidReward(TurnwiseError):
 def score(
     run: Run,
     rewards: Annotated[str, typer.Option("--rewards", metavar="NAME", help="Name of the reward set.")],
-    reward: Annotated[str, typer.Option("--reward", metavar="COMPONENT", callback=named, help=REWARD)],
+    reward: Annotated[str, typer.Option("--reward", metavar="COMPONENT", help=REWARD)],
     option: Annotated[
-        list[str] | None,
-        typer.Option("--option", metavar="KEY=VALUE", callback=named, help="An option of the reward; repeatable."),
+        list[str] | None, typer.Option("--option", metavar="KEY=VALUE", help="An option of the reward; repeatable.")
     ] = None,
     concurrency: Annotated[int, typer.Option("--concurrency", min=1, help="Groups scored at the same time.")] = 16,
     timeout: Annotated[float, typer.Option("--timeout", min=0.001, help="Seconds per group.")] = 300.0,
@@ -81,8 +80,8 @@ def build_reward(name: str, reward: str, options: dict[str, Any]) -> "RewardShap
     """
     from pydantic import ValidationError
 
+    from ...process.user_code import imported
     from ...trainer.algorithms.rewards.base import RewardShaper
-    from ...trainer.algorithms.rewards.checker import imported
 
     if not re.fullmatch(NAME_PATTERN, name):
         raise InvalidReward(

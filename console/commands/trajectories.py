@@ -26,7 +26,6 @@ from ..options import (
     SandboxOptions,
     Store,
     Temperature,
-    named,
     open_store,
     refuse_together,
 )
@@ -165,9 +164,7 @@ def list_trajectories(
 def experts(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="File to write; an existing one is replaced.")],
     run: Annotated[str | None, typer.Option(help="Only episodes of this run.")] = None,
-    env: Annotated[
-        str | None, typer.Option(metavar="ID", callback=named, help="Only episodes of this environment.")
-    ] = None,
+    env: Annotated[str | None, typer.Option(metavar="ID", help="Only episodes of this environment.")] = None,
     min_return: Annotated[
         float, typer.Option(help="Return from which an episode without a verdict of its environment is a success.")
     ] = SUCCESS_RETURN,

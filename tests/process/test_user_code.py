@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 from turnwise.envs import registry
 from turnwise.envs.semi_online import find_matcher
-from turnwise.process.user_code import admit, admit_only
+from turnwise.process.user_code import admit, admit_only, imported
 from turnwise.trainer.algorithms.losses.base import AggregatedLoss
 from turnwise.trainer.algorithms.registry import component_class
-from turnwise.trainer.algorithms.rewards.checker import imported
 from turnwise.trainer.config.loading import load_config
 from turnwise.trainer.telemetry.trackers.base import tracker_class
 

@@ -13,10 +13,10 @@ from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from ...errors import TurnwiseError, suggestion
-from ...process.user_code import import_named
+from ...process.user_code import imported
 
 T = TypeVar("T")
 
@@ -80,24 +80,13 @@ def _defined_in(module: ModuleType, base: type[T]) -> type[T]:
 
 
 def _outside(base: type[T], name: str) -> type[T]:
-    module, _, attribute = name.partition(":")
     try:
-        found: Any = getattr(import_named(module), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise UnknownComponent(f"{name!r} cannot be imported: {error}{_where_to_look(error, module)}") from error
+        found = imported(name)
+    except ValueError as error:
+        raise UnknownComponent(str(error)) from error
     if not inspect.isclass(found) or not issubclass(found, base) or inspect.isabstract(found):
         raise UnknownComponent(
             f"{name!r} is not a `{base.__name__}`: subclass `{base.__module__}.{base.__name__}` and implement its"
             " abstract methods"
         )
     return found
-
-
-def _where_to_look(error: Exception, module: str) -> str:
-    """Return how to make ``module`` importable if it is not found; empty for other errors."""
-    if not isinstance(error, ModuleNotFoundError) or not f"{module}.".startswith(f"{error.name}."):
-        return ""
-    return (
-        "; modules are found in installed packages and the folders of PYTHONPATH: for a file in the working directory, "
-        "run `PYTHONPATH=. turnwise …`"
-    )

@@ -17,12 +17,12 @@ of an environment.
 
 from collections.abc import Callable, Sequence
 from inspect import isclass
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 from pydantic import PrivateAttr, model_validator
 
 from ....envs.sandboxes import OUTCOMES, in_another_sandbox_if_lost
-from ....process.user_code import import_named
+from ....process.user_code import imported
 from ....records import Group, Task, Trajectory
 from ..groups import PerTurn, Shaped
 from .base import RewardShaper
@@ -66,19 +66,3 @@ class Checker(RewardShaper):
         if isinstance(answer, Sequence):
             return Shaped([float(value) for value in answer])
         return Shaped([*[0.0] * (len(trajectory.steps) - 1), float(answer)] if trajectory.steps else [])
-
-
-def imported(name: str) -> Any:
-    """Return what ``name`` (``pkg.module:attribute``) names.
-
-    Raises:
-        ValueError: it cannot be imported.
-    """
-    module, _, attribute = name.partition(":")
-    try:
-        return getattr(import_named(module), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise ValueError(
-            f"`{name}` cannot be imported: {error}; modules are found in installed packages and the folders of "
-            "PYTHONPATH: for a file in the working directory, run `PYTHONPATH=. turnwise …`"
-        ) from error

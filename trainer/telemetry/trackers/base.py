@@ -12,7 +12,7 @@ from pkgutil import iter_modules
 from typing import Any, Protocol, runtime_checkable
 
 from ....errors import TurnwiseError, suggestion
-from ....process.user_code import import_named
+from ....process.user_code import imported
 
 INTERNAL = {"base", "follow", "process"}
 """The modules of this folder that define no tracker."""
@@ -69,13 +69,10 @@ def tracker_class(name: str) -> type[Tracker]:
     Raises:
         TurnwiseError: it cannot be imported, or it lacks a method of a tracker.
     """
-    module, _, attribute = name.partition(":")
     try:
-        found = import_named(module) if attribute else import_module(f"{__package__}.{module}")
-        classes = [getattr(found, attribute)] if attribute else _classes_of(found)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise TurnwiseError(f"the tracker `{name}` cannot be imported: {error}") from error
-    (tracker,) = classes
+        (tracker,) = [imported(name)] if ":" in name else _classes_of(import_module(f"{__package__}.{name}"))
+    except ValueError as error:
+        raise TurnwiseError(f"the tracker {error}") from error
     if not (inspect.isclass(tracker) and issubclass(tracker, Tracker)):
         raise TurnwiseError(f"`{name}` is not a tracker: it needs the methods `start`, `log` and `finish`")
     return tracker
