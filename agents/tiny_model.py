@@ -1,13 +1,13 @@
 """Tiny local policies: ``new_model`` writes a Hugging Face folder that any part (and any other tool) can load.
 
 The model is a two-layer Qwen3 or Llama with *mimetic* initialization, which lets so small a network learn to copy and
-compare words within seconds. The tokenizer has whole words, separated by white space; ``;`` ends a turn. Two choices
-matter more than they appear to:
+compare words within seconds. The tokenizer has whole words, separated by white space. Two choices matter more than they
+appear to:
 
 * The chat template puts nothing between an observation and the action. A separator there hides the signal that the
   first word of the action must read.
-* ``;`` and ``<pad>`` are in the tokenizer only as special tokens, not as words. An observation that contains ``;``
-  therefore cannot end a turn: ``tokens.conversation`` encodes it as ``<unk>``.
+* The tokens that end a turn and that pad contain a blank, so no word is one of them: any word can be in an action, and
+  no text ends a turn.
 
 The result is a function of the arguments: the same call writes the same bytes of weights.
 """
@@ -16,10 +16,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-STOP = ";"
+STOP = "<end of turn>"
 """Ends a turn; the model samples it."""
 UNKNOWN = "<unk>"
-PAD = "<pad>"
+PAD = "<pad token>"
 TEMPLATE = (
     "{% for m in messages %}{{ m['content'] }}{% if m['role'] == 'assistant' %} "
     + STOP
@@ -93,7 +93,7 @@ def word_tokenizer(vocabulary: Sequence[str], max_context: int, control: Sequenc
     for word in vocabulary:
         if not word or word.split() != [word]:
             raise ValueError(f"{word!r} is not a word: a vocabulary entry must be non-empty and without white space")
-    words = [word for word in dict.fromkeys(vocabulary) if word not in (UNKNOWN, PAD, STOP)]
+    words = [word for word in dict.fromkeys(vocabulary) if word != UNKNOWN]
     if not words:
         raise ValueError("the vocabulary is empty: pass every word that the environment shows or accepts")
     vocab = {word: i for i, word in enumerate([UNKNOWN, *words])}

@@ -49,9 +49,10 @@ def wrap_error(call: str, error: BaseException) -> EnvError:
     The message ends with the last lines of the traceback, except for errors of turnwise, whose message is enough. It is
     cut to ``MAX_ERROR_CHARS`` after ``call``, since the environment chose it and the store keeps it.
     """
+    failed: EnvError
     if isinstance(error, EnvError):
-        return type(error)(f"{call}: {_cut(str(error))}")
-    if isinstance(error, TurnwiseError):
+        failed = type(error)(f"{call}: {_cut(str(error))}")
+    elif isinstance(error, TurnwiseError):
         failed = EnvironmentFailed(f"{call}: {_cut(str(error))}")
     else:
         lines = traceback.format_exception(error, limit=-TRACEBACK_FRAMES, chain=False)

@@ -1,7 +1,7 @@
 """Text to token ids and back, such that external text cannot become a control token.
 
 ``encode`` reads the template's control tokens as such. Any text in an observation that equals an added token of the
-tokenizer (``<|im_end|>``, ``<think>``, the tiny model's ``;``) is first replaced by a private marker
+tokenizer (``<|im_end|>``, ``<think>``) is first replaced by a private marker
 (``escape_special_tokens``), which ``encode`` then encodes with a tokenizer without added tokens. Text without
 added tokens, which is nearly all text, is encoded in one piece with the template around it, as in training.
 """

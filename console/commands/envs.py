@@ -129,8 +129,17 @@ def _row(one: "Listed") -> tuple[str, ...]:
 
 
 @app.command()
-def check(env_id: EnvId, option: EnvOptions = None, sandbox: SandboxOptions = None, as_json: Json = False) -> None:
-    """Check an environment's contract (determinism, bounds, reset after failure); exit 1 on a violation."""
+def check(
+    env_id: EnvId,
+    option: EnvOptions = None,
+    sandbox: SandboxOptions = None,
+    timeout: Annotated[
+        float, typer.Option(min=1, help="Seconds per check; half of them per call, five times as many for all checks.")
+    ] = 120.0,
+    as_json: Json = False,
+) -> None:
+    """Check an environment's contract (determinism, bounds, reset after failure); exit 1 on a violation, or if a check
+    did not finish."""
     from ...envs.authoring.check import Finding, heading
     from ...envs.authoring.check import check as check_env
 
@@ -143,7 +152,15 @@ def check(env_id: EnvId, option: EnvOptions = None, sandbox: SandboxOptions = No
             print_text(finding.ending(), start=len(heading(finding.check)))
 
     choose_sandboxes(sandbox)
-    report = check_env(env_id, read_env_options(env_id, option), on_start=print_heading, on_result=print_finding)
+    report = check_env(
+        env_id,
+        read_env_options(env_id, option),
+        call_timeout_s=timeout / 2,
+        check_timeout_s=timeout,
+        timeout_s=5 * timeout,
+        on_start=print_heading,
+        on_result=print_finding,
+    )
     if as_json:
         print_json({"ok": report.ok, **jsonable(report)})
     else:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from traceback import walk_tb
 from typing import Any
 
 from ...process.children import unblock_signals
@@ -31,6 +32,8 @@ class Verdict(StrEnum):
     PASSED = "passed"
     FAILED = "failed"
     SKIPPED = "skipped"
+    UNDECIDED = "not decided"
+    """It did not finish within its time: the machine may be busy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +46,11 @@ class Finding:
     stop_reason: str = ""
     """The reason that no further check starts; empty to continue."""
     same_as: str = ""
-    """The first check that failed with the same detail; empty if this check is the first."""
+    """The first check that failed with the same cause; empty if this check is the first."""
 
     def ending(self) -> str:
         """Return the rest of the line that ``heading`` begins; a failure like an earlier one names only its check."""
-        return f"{self.verdict:<7}  {f'as {self.same_as}' if self.same_as else self.detail}"
+        return f"{self.verdict:<7}  {f'as `{self.same_as}`: the same cause' if self.same_as else self.detail}"
 
 
 def heading(check: str) -> str:
@@ -82,8 +85,8 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        """Whether no check failed."""
-        return all(finding.verdict is not Verdict.FAILED for finding in self.findings)
+        """Whether no check failed, and each was decided."""
+        return all(one.verdict not in (Verdict.FAILED, Verdict.UNDECIDED) for one in self.findings)
 
     def lines(self) -> list[str]:
         """Return the whole report as lines of text."""
@@ -92,9 +95,13 @@ class Report:
     def summary(self) -> str:
         """Return the number of checks per result, with the names of the failed ones."""
         names = {each: [finding.check for finding in self.findings if finding.verdict is each] for each in Verdict}
-        skipped = f", {len(names[Verdict.SKIPPED])} skipped" if names[Verdict.SKIPPED] else ""
-        failed = f", {len(names[Verdict.FAILED])} failed: {', '.join(names[Verdict.FAILED])}"
-        return f"{len(names[Verdict.PASSED])} passed{skipped}{failed if names[Verdict.FAILED] else ''}"
+        parts = [f"{len(names[Verdict.PASSED])} passed"]
+        if names[Verdict.SKIPPED]:
+            parts.append(f"{len(names[Verdict.SKIPPED])} skipped")
+        for bad in (Verdict.FAILED, Verdict.UNDECIDED):
+            if names[bad]:
+                parts.append(f"{len(names[bad])} {bad}: {', '.join(names[bad])}")
+        return ", ".join(parts) + (" (set a longer `--timeout`)" if names[Verdict.UNDECIDED] else "")
 
     def latencies(self) -> list[str]:
         """Return the measured latencies as lines of text."""
@@ -111,19 +118,31 @@ def _state_of_calls() -> State:
     return process_state()
 
 
-async def _run(name: str, check: Check, subject: Subject, timeout_s: float) -> Finding:
+async def _run(name: str, check: Check, subject: Subject, timeout_s: float) -> tuple[Finding, object]:
+    """Return the finding of a check, and the cause of a failure that a later check may share; None for another end."""
     try:
         async with asyncio.timeout(timeout_s):
-            return Finding(name, Verdict.PASSED, await check(subject))
+            return Finding(name, Verdict.PASSED, await check(subject)), None
     except Skipped as skipped:
-        return Finding(name, Verdict.SKIPPED, str(skipped))
+        return Finding(name, Verdict.SKIPPED, str(skipped)), None
     except TimeoutError:
-        return Finding(name, Verdict.FAILED, f"not finished within {timeout_s:g} s")
+        return Finding(name, Verdict.UNDECIDED, f"not finished within {timeout_s:.4g} s"), None
     except EnvTimeout as hung:
-        return Finding(name, Verdict.FAILED, str(hung), stop_reason="a call timed out")
+        return Finding(name, Verdict.FAILED, str(hung), stop_reason="a call timed out"), None
     except (CheckFailed, EnvError) as failure:
         stop_reason = "the environment cannot be reset" if name == RESET else ""
-        return Finding(name, Verdict.FAILED, str(failure), stop_reason)
+        return Finding(name, Verdict.FAILED, str(failure), stop_reason), _cause(failure)
+
+
+def _cause(failure: BaseException) -> object:
+    """Return the line of code that raised the first exception of a chain; the text of a failure that is no exception of
+    the environment."""
+    while failure.__cause__ is not None:
+        failure = failure.__cause__
+    if isinstance(failure, CheckFailed) or (trace := failure.__traceback__) is None:
+        return str(failure)
+    *_, (frame, line) = walk_tb(trace)
+    return frame.f_code.co_filename, line
 
 
 def check(
@@ -163,19 +182,19 @@ def check(
         ends = time.monotonic() + timeout_s
         findings: list[Finding] = []
         stop_reason = ""
-        first: dict[str, str] = {}
+        first: dict[object, str] = {}
         for name, each in CHECKS.items():
             on_start(name)
             left = min(check_timeout_s, ends - time.monotonic())
             if stop_reason:
                 found = Finding(name, Verdict.SKIPPED, f"not started: {stop_reason}")
             elif left <= 0:
-                found = Finding(name, Verdict.FAILED, f"not started: all checks together exceeded {timeout_s:g} s")
+                found = Finding(name, Verdict.UNDECIDED, f"not started: all checks together exceeded {timeout_s:g} s")
             else:
-                found = await _run(name, each, subject, left)
+                found, cause = await _run(name, each, subject, left)
                 stop_reason = found.stop_reason
-                if found.verdict is Verdict.FAILED and first.setdefault(found.detail, name) != name:
-                    found = replace(found, same_as=first[found.detail])
+                if cause is not None and first.setdefault(cause, name) != name:
+                    found = replace(found, same_as=first[cause])
             findings.append(found)
             on_result(found)
         return findings

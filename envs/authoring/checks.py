@@ -20,6 +20,7 @@ from ..errors import EnvError, EnvTimeout, NotTrainable
 from ..runner.step_result import StepResult
 from ..runner.thoughts import without_thoughts
 from ..spaces import Png, image_sizes
+from .all_rows import rows_usable, words_of_rows
 from .isolation import episodes_apart, own_random_stream, process_kept
 from .other_process import same_in_another_process
 from .subject import (
@@ -55,7 +56,10 @@ async def first_reset(subject: Subject) -> str:
 
 
 async def tasks_listed(subject: Subject) -> str:
-    """Check that `tasks` returns seeds, each once, and the same ones again; report how many there are."""
+    """Check that `tasks` returns seeds, each once, and the same ones again; report how many there are.
+
+    Of a data set, all rows are read.
+    """
     async with subject.made() as owner:
         found = {split: await owner.tasks(split, subject.timeout_s) for split in SPLITS}
         for split, seeds in found.items():
@@ -64,9 +68,10 @@ async def tasks_listed(subject: Subject) -> str:
             twice = [seed for seed, times in Counter(seeds or ()).items() if times > 1]
             if twice:
                 raise CheckFailed(f"`tasks({split!r})` lists the seed {twice[0]} more than once: list each task once")
+        of_rows = await rows_usable(subject, owner)
     counts = {split: "every seed" if seeds is None else f"{len(seeds)} seeds" for split, seeds in found.items()}
     listed = ", ".join(f"{count} of `{split}`" for split, count in counts.items())
-    return f"{listed}; a check plays at most {EPISODES} of a split"
+    return "; ".join([listed, *of_rows, f"a check plays at most {EPISODES} of a split"])
 
 
 async def gymnasium_checker(subject: Subject) -> str:
@@ -122,6 +127,11 @@ async def episodes_play(subject: Subject) -> str:
                         f"{', '.join(f'{width} x {height}' for width, height in declared) or 'none'}: `turnwise plan` "
                         "and new models take the size from there, so declare the size that is shown"
                     )
+    if not ended:
+        return (
+            f"{len(seeds)} episodes, {turns} turns: NO EPISODE ENDED BY ITSELF within {TURNS} turns of random actions. "
+            "Check that `step` returns `terminated` at the end of a task"
+        )
     return f"{len(seeds)} episodes, {turns} turns, {ended} ended by themselves"
 
 
@@ -407,11 +417,16 @@ async def vocabulary_closed(subject: Subject) -> str:
             if isinstance(error.__cause__, NotImplementedError):
                 raise Skipped("has no closed vocabulary") from None
             raise
+        used = await words_of_rows(subject, owner)
         for seed in await subject.seeds(owner, EPISODES):
             actions, seen = await episode(subject, owner, seed)
-            used = {word for text in (*actions, *(each.text for each in seen)) for word in text.split()}
-            if used - words:
-                raise CheckFailed(f"words missing from vocabulary(): {', '.join(sorted(used - words)[:8])}")
+            for word in " ".join([*actions, *(each.text for each in seen)]).split():
+                used.setdefault(word, f"the episode of seed {seed}")
+    if missing := [word for word in used if word not in words]:
+        raise CheckFailed(
+            f"{len(missing)} words missing from vocabulary(), the first in {used[missing[0]]}: {', '.join(missing[:8])}"
+            f"{', …' if missing[8:] else ''}"
+        )
     return f"{len(words)} words"
 
 
@@ -432,7 +447,8 @@ async def within_bounds(subject: Subject) -> str:
     slowest = max(subject.reset_ms + subject.step_ms)
     if slowest > subject.timeout_s * 1e3:
         raise CheckFailed(f"a call took {slowest:.0f} ms, over the timeout of {subject.timeout_s:g} s")
-    return f"largest observation {subject.largest} bytes, slowest call {slowest:.2f} ms"
+    words = f"longest observation {len(subject.longest.split())} words in {len(subject.longest)} characters"
+    return f"{words}, largest {subject.largest} bytes, slowest call {slowest:.2f} ms"
 
 
 Check = Callable[[Subject], Awaitable[str]]

@@ -12,18 +12,17 @@ class Capitals(DatasetEnv):
 """
 
 import copy
-import hashlib
 import inspect
-import json
 import math
 import time
 from abc import abstractmethod
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
+import numpy as np
 from gymnasium.spaces import Space
 
 from ...errors import suggestion
@@ -32,8 +31,10 @@ from ..episode import EpisodeEnv, Turn
 from ..errors import EnvironmentBroken, EnvironmentFailed, wrap_error
 from ..spaces import FreeText
 from .coroutines import results_of
-from .rows import Row, Rows, Source, folder_of, kept_rows, rows_of
+from .rows import NUMBERS, Row, Rows, Source, content_hash, folder_of, hashes_of, kept, place, rows_of, seed_of
 from .rubric import Ending, Message, RewardFunction, Rubric
+
+T = TypeVar("T")
 
 MAX_OBSERVATION_CHARS = 2**20
 
@@ -50,11 +51,12 @@ class RowEpisode:
     @property
     def where(self) -> str:
         """Return the row as errors name it."""
-        return f"row {self.index} of `{self.split}`"
+        return place(self.split, self.index)
 
 
 class DatasetEnv(EpisodeEnv[RowEpisode]):
-    """An episode per row: the seed of a task is the number of its row.
+    """An episode per row: the seed of a task is a hash of the row and, in the last nine digits, the row's number. A
+    number alone is a seed too, to reset by hand.
 
     A subclass has a method ``load`` and a ``rubric``. By default the first answer ends an episode; override ``respond``
     for several turns. At the end the reward functions are called; the reward is the weighted sum of their values, and
@@ -109,8 +111,25 @@ class DatasetEnv(EpisodeEnv[RowEpisode]):
         return None
 
     def tasks(self, split: str) -> Sequence[int]:
-        """Return the numbers of the rows of a split."""
-        return range(len(self._rows(split)))
+        """Return the seeds of the rows of a split."""
+        return [seed_of(digest, number) for number, digest in enumerate(self.row_hashes(split))]
+
+    def row_hashes(self, split: str) -> list[str]:
+        """Return a hash per row of a split, for which each process reads all rows once."""
+        return self._once(f"hashes of {split}", lambda: hashes_of(self._rows(split), split))
+
+    def nulls(self, split: str) -> Iterator[tuple[int, str]]:
+        """Yield the number of each row and the name of each column that the rubric takes and that is null there."""
+        for number, row in enumerate(self._rows(split)):
+            if isinstance(row, Mapping):
+                yield from ((number, name) for name in self._rubric.names if row.get(name, "") is None)
+
+    def is_valid(self, action: str) -> bool:
+        """Return whether an answer has the form that the rubric expects; ``invalid_action_fraction`` counts the others.
+
+        It is called before ``respond``, and changes neither the episode nor its reward.
+        """
+        return True
 
     @property
     def row(self) -> Row:
@@ -125,11 +144,10 @@ class DatasetEnv(EpisodeEnv[RowEpisode]):
     @property
     def state_key(self) -> str:
         """Name the messages so far."""
-        texts = [repr(message["content"]) for message in self.episode.messages]
-        return hashlib.sha256(json.dumps(texts).encode()).hexdigest()[:16]
+        return content_hash([message["content"] for message in self.episode.messages])[:16]
 
     @cached_property
-    def _own(self) -> dict[str, Rows]:
+    def _own(self) -> dict[str, Any]:
         return {}
 
     @cached_property
@@ -137,46 +155,55 @@ class DatasetEnv(EpisodeEnv[RowEpisode]):
         return Rubric(self.rubric, type(self).__name__)
 
     def _rows(self, split: str) -> Rows:
-        if split not in self._own:
-            name = type(self).__name__
-            options = None if self.spec is None else json.dumps(self.spec.kwargs, sort_keys=True, default=repr)
-            self._own[split] = kept_rows(
-                None if options is None else (type(self), options, split),
-                lambda: rows_of(self.load(split), f"`{name}.load({split!r})`", folder_of(type(self))),
-            )
-        return self._own[split]
+        method = f"`{type(self).__name__}.load({split!r})`"
+        return self._once(split, lambda: rows_of(self.load(split), method, folder_of(type(self))))
+
+    def _once(self, name: str, read: Callable[[], T]) -> T:
+        if name not in self._own:
+            options = None if self.spec is None else content_hash(self.spec.kwargs)
+            self._own[name] = kept(None if options is None else (type(self), options, name), read)
+        value: T = self._own[name]
+        return value
 
     def _any_seed(self, split: str) -> int:
         return int(self.np_random.integers(len(self._rows(split))))
 
     def _begin(self, seed: int, split: str) -> Turn:
-        rows = self._rows(split)
-        if not 0 <= seed < len(rows):
+        rows, number = self._rows(split), seed % NUMBERS
+        if not 0 <= seed < len(rows) and seed < NUMBERS:
             raise EnvironmentFailed(
                 f"`{type(self).__name__}` has {len(rows)} rows of `{split}`, with the seeds 0 to {len(rows) - 1}; the "
                 f"seed {seed} is none of them"
             )
-        row = rows[seed]
+        row = rows[number] if number < len(rows) else {}
+        if seed >= NUMBERS and seed != seed_of(content_hash(row), number):
+            raise EnvironmentBroken(
+                f"{place(split, number)} is not the row of this task: the rows were edited or put in another order "
+                "since the task was listed. Restore the rows, or begin a new run"
+            )
         if not isinstance(row, Mapping):
-            raise EnvironmentBroken(f"row {seed} of `{split}` is a {type(row).__name__}, not a mapping of columns")
-        self.episode = RowEpisode(split, seed, copy.deepcopy(dict(row)), ())
+            raise EnvironmentBroken(f"{place(split, number)} is a {type(row).__name__}, not a mapping of columns")
+        self.episode = RowEpisode(split, number, copy.deepcopy(dict(row)), ())
         self._rubric.check_columns(self._ending(""))
         observation = self.first_observation(self.row)
         self._add_message("user", observation)
         return Turn(observation)
 
     def _play(self, action: str) -> Turn:
+        valid = self.is_valid(action)
+        if not isinstance(valid, bool | np.bool_):
+            raise EnvironmentBroken(f"`is_valid` returned {valid!r:.60}; it must return True or False")
         self._add_message("assistant", action)
         answer = self.respond(action, self.row, self.conversation)
         observation = _now(answer, self._seconds_left()) if inspect.isawaitable(answer) else answer
         if observation is not None:
             self._add_message("user", observation)
             if len(self.episode.messages) < 2 * self.max_turns + 1:
-                return Turn(observation)
+                return Turn(observation, valid=bool(valid))
         values = self._rubric.values(self._ending(action), self._seconds_left())
         parts = {name: self._rubric.weights[name] * value for name, value in values.items()}
         success = next(iter(values.values())) >= self.success_at
-        return Turn("" if observation is None else observation, parts, over=True, success=success)
+        return Turn("" if observation is None else observation, parts, bool(valid), over=True, success=success)
 
     def _add_message(self, role: str, content: Any) -> None:
         message = {"role": role, "content": content}

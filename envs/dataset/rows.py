@@ -1,11 +1,18 @@
 """The rows of a split: a list, a JSONL or Parquet file, or a ``datasets.Dataset``, as a sequence of mappings."""
 
+import hashlib
 import json
+import math
+import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from threading import Lock, RLock
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
+
+import numpy as np
 
 from ...user_files import UnreadableFile, open_regular_file
 from ..errors import EnvironmentBroken
@@ -16,15 +23,74 @@ Rows: TypeAlias = Sequence[Mapping[str, Any]]
 Source: TypeAlias = Rows | str | Path
 """Rows, or the path of a file."""
 
-_kept: dict[Any, Rows] = {}
-"""The rows that this process has read, by environment, options and split."""
+T = TypeVar("T")
+
+_kept: dict[Any, Any] = {}
+"""The rows that this process has read, and their hashes, by environment, options and split."""
 _locks: dict[Any, Any] = {}
 """A lock for each of them, so that no download delays another; reentrant, as ``load`` may ask for the rows it makes."""
 _finding = Lock()
 
+NUMBERS = 10**9
+"""The last nine digits of a task's seed are the number of its row; the digits before them are a hash of the row."""
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
-def kept_rows(key: Any, read: Callable[[], Rows]) -> Rows:
-    """Return the rows of ``key``, which the first call of the process reads; None as key: read them at each call."""
+
+def content_hash(value: Any) -> str:
+    """Return the SHA-256 of a value as hex digits: the same in every process, and of the whole value.
+
+    JSON values, bytes, arrays, pictures, dates, numbers, and containers and dataclasses of them count whole; of any
+    other object, the text of its ``repr`` counts, without addresses.
+
+    Raises:
+        TypeError: the keys of a dict are not all texts, or not all numbers.
+    """
+    return hashlib.sha256(json.dumps(value, sort_keys=True, default=_plain).encode()).hexdigest()
+
+
+def _plain(value: Any) -> Any:
+    """Return a value that is not of JSON as one that is, perhaps with others in it."""
+    if isinstance(value, bytes | bytearray):
+        return ["bytes", hashlib.sha256(value).hexdigest()]
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, Set):
+        return ["set", sorted(map(content_hash, value))]
+    if isinstance(value, Sequence):
+        return list(value)
+    if is_dataclass(value) and not isinstance(value, type):
+        return [type(value).__name__, {one.name: getattr(value, one.name) for one in fields(value)}]
+    if hasattr(value, "__array__") or hasattr(value, "__array_interface__"):
+        array, palette = np.asarray(value), value.getpalette() if hasattr(value, "getpalette") else None
+        content = array.tolist() if array.dtype.hasobject else hashlib.sha256(array.tobytes()).hexdigest()
+        return [str(array.dtype), array.shape, palette, content]
+    return [type(value).__name__, _ADDRESS.sub("", repr(value))]
+
+
+def place(split: str, number: int) -> str:
+    """Return a row as errors name it."""
+    return f"row {number} of `{split}`"
+
+
+def seed_of(digest: str, number: int) -> int:
+    """Return the seed of the task of a row, from the row's hash and number."""
+    return int(digest[:8], 16) * NUMBERS + number
+
+
+def hashes_of(rows: Rows, split: str) -> list[str]:
+    """Return the ``content_hash`` of each row. Raises EnvironmentBroken: a row cannot be read or hashed."""
+    found = []
+    for number in range(len(rows)):
+        try:
+            found.append(content_hash(rows[number]))
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}"
+            raise EnvironmentBroken(f"{place(split, number)} cannot be read: {reason}") from error
+    return found
+
+
+def kept(key: Any, read: Callable[[], T]) -> T:
+    """Return the value of ``key``, which the first call of the process reads; None as key: read it at each call."""
     if key is None:
         return read()
     with _finding:
@@ -32,7 +98,8 @@ def kept_rows(key: Any, read: Callable[[], Rows]) -> Rows:
     with lock:
         if key not in _kept:
             _kept[key] = read()
-        return _kept[key]
+        value: T = _kept[key]
+        return value
 
 
 def rows_of(source: Source, method: str, folder: Path) -> Rows:
@@ -92,13 +159,30 @@ def _jsonl(path: Path) -> Rows:
             if not line.strip():
                 continue
             try:
-                row = json.loads(line)
+                row = json.loads(line, parse_float=_finite, parse_constant=_finite, object_pairs_hook=_object)
             except (ValueError, RecursionError) as error:
                 raise EnvironmentBroken(f"`{path}`, line {number}, is not JSON: {error}") from error
             if not isinstance(row, dict):
                 raise EnvironmentBroken(f"`{path}`, line {number}, is not an object with a value per column")
             rows.append(row)
     return rows
+
+
+def _finite(text: str) -> float:
+    if not math.isfinite(value := float(text)):
+        raise ValueError(f"`{text}` is not a finite number; write `null`, or leave the row out")
+    return value
+
+
+def _object(pairs: list[tuple[str, Any]]) -> Row:
+    if twice := _twice(name for name, _ in pairs):
+        raise ValueError(f"an object has the key `{twice}` twice")
+    return dict(pairs)
+
+
+def _twice(names: Iterable[str]) -> str:
+    """Return the first name that occurs twice; empty if each occurs once."""
+    return next((name for name, times in Counter(names).items() if times > 1), "")
 
 
 class _ParquetRows(Sequence[Mapping[str, Any]]):
@@ -122,9 +206,12 @@ def _parquet(path: Path) -> Rows:
         raise EnvironmentBroken(f"`{path}` needs pyarrow: run `pip install pyarrow`") from error
     with open_regular_file(path) as file:
         try:
-            return _ParquetRows(parquet.ParquetFile(file).read())
+            table = parquet.ParquetFile(file).read()
         except (ArrowException, OSError) as error:
             raise EnvironmentBroken(f"`{path}` is not a Parquet file that can be read: {error}") from error
+    if twice := _twice(table.column_names):
+        raise EnvironmentBroken(f"`{path}` has two columns `{twice}`, and a row has one value of a name: rename one")
+    return _ParquetRows(table)
 
 
 READERS: dict[str, Callable[[Path], Rows]] = {".jsonl": _jsonl, ".parquet": _parquet}

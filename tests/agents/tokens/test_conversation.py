@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from turnwise.agents.errors import UnusableChat
-from turnwise.agents.tiny_model import new_model
+from turnwise.agents.tiny_model import new_model, new_tokenizer
 from turnwise.agents.tokens.conversation import Conversation
 from turnwise.agents.tokens.renderers import load_renderer
 from turnwise.agents.tokens.renderers.text import TextRenderer
@@ -51,7 +51,7 @@ def test_the_tiny_template_puts_nothing_before_the_action(chats: dict[str, TextR
     first = conversation.observe("find lamp")
     answer = act(conversation, sampled_ids(chat, "click lamp"))
     second = conversation.observe("lamp 23")
-    assert raw(chat, conversation.prompt()) == "find lamp click lamp ; lamp 23"
+    assert raw(chat, conversation.prompt()) == "find lamp click lamp <end of turn> lamp 23"
     assert [len(m.tokens) for m in (first, answer, second)] == [2, 3, 2]
     assert conversation.text(list(answer.tokens)) == "click lamp"
 
@@ -194,11 +194,13 @@ def test_an_observation_cannot_inject_a_control_token(chats: dict[str, TextRende
     assert attack in raw(chat, attacked.prompt())
 
 
-def test_a_stop_word_in_an_observation_of_the_tiny_model_is_unknown(chats: dict[str, TextRenderer]) -> None:
-    chat = chats["tiny"]
+def test_no_text_ends_a_turn_of_the_tiny_model(tmp_path: Path) -> None:
+    words = ["lamp;", ";", "<end", "of", "turn>", "<pad>"]
+    chat = load_renderer(new_tokenizer(tmp_path, words, 64))
     conversation = Conversation(chat)
-    conversation.observe("lamp ; lamp;23")
-    assert raw(chat, conversation.prompt()) == "lamp <unk> lamp <unk> 23"
+    conversation.observe("lamp; ; <end of turn> <pad>")
+    assert raw(chat, conversation.prompt()) == "lamp; ; <end of turn> <pad>"
+    assert not {chat.encoder.vocabulary["<end of turn>"], chat.encoder.vocabulary["<unk>"]} & set(conversation.prompt())
 
 
 @pytest.mark.parametrize("name", ["chatml", "reasoning", "tiny"])

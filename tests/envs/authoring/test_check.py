@@ -179,6 +179,14 @@ class Forgetful(TextSiteEnv):
         super().restore((replace(snapshot[0], page="home"), snapshot[1]))
 
 
+class Endless(TextSiteEnv):
+    """Never ends an episode."""
+
+    def step(self, action: str) -> tuple[Obs, float, bool, bool, Info]:
+        _, _, _, _, info = super().step("back")
+        return "still here", 0.0, False, False, {**info, "success": None}
+
+
 class Rows(TurnEnv):
     """Has 3 rows for training and 100 for tests, and no other seed."""
 
@@ -246,7 +254,7 @@ class Restless(Rows):
 
 KINDS: tuple[type[gymnasium.Env[Any, Any]], ...] = (
     *(Drifting, Moody, Silent, Splitless, Constant, Overlapping, Invalid, Pooled, Parity, Plain),
-    *(Sticky, Wordy, Wrong, Unfinished, Unweighted, Unguided, Forgetful),
+    *(Sticky, Wordy, Wrong, Unfinished, Unweighted, Unguided, Forgetful, Endless),
     *(Rows, Single, Twice, Restless, Growing),
 )
 BAD = {kind.__name__: kind for kind in KINDS}
@@ -388,12 +396,20 @@ def test_the_same_failure_is_shown_once() -> None:
     report = check(FAULTY, {"fault": "raise"})
     details = failed(report)
     repeated = {finding.check: finding.same_as for finding in report.findings if finding.same_as}
-    assert len(repeated) == len(details) - len({*details.values()}) > 0
+    assert len(repeated) == len(details) - 1 > 0, "one line of code raises"
     assert not repeated.keys() & {*repeated.values()}
-    assert all(details[name] == details[first] for name, first in repeated.items()), "each keeps its detail"
     lines = {finding.check: finding.ending() for finding in report.findings}
-    assert all(lines[name].endswith(f"failed   as {first}") for name, first in repeated.items())
+    assert all(lines[name].endswith(f"as `{first}`: the same cause") for name, first in repeated.items())
     assert not any(details[name] in lines[name] for name in repeated)
+
+
+def test_episodes_that_never_end_are_named_and_the_longest_observation_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "turnwise.envs.authoring.check.CHECKS", {name: CHECKS[name] for name in ("reset", "episodes", "bounds")}
+    )
+    _, episodes, bounds = check("bad/Endless-v0").findings
+    assert "10 episodes, 200 turns: NO EPISODE ENDED BY ITSELF" in episodes.detail
+    assert "words in" in bounds.detail
 
 
 def test_a_reset_that_fails_is_reported_once() -> None:
@@ -422,8 +438,12 @@ def test_an_environment_that_hangs_ends_by_its_timeouts() -> None:
     assert "did not return within 0.05 s" in failed(report)["reset"]
     assert {one.detail for one in report.findings[1:]} == {"not started: a call timed out"}
     report = check(FAULTY, {"fault": "hang", "where": "reset"}, call_timeout_s=1, check_timeout_s=0.05, timeout_s=0.12)
-    assert failed(report)["reset"] == "not finished within 0.05 s"
-    assert failed(report)["oracle"] == "not started: all checks together exceeded 0.12 s"
+    assert not failed(report)
+    assert not report.ok, "a check that did not finish is no success either"
+    undecided = {one.check: one.detail for one in report.findings if one.verdict is Verdict.UNDECIDED}
+    assert undecided["reset"] == "not finished within 0.05 s"
+    assert undecided["oracle"] == "not started: all checks together exceeded 0.12 s"
+    assert "not decided: reset, " in report.summary()
     HANG.set()
     assert abandoned_threads() >= 0
 

@@ -14,46 +14,15 @@ import pyarrow
 import pytest
 from datasets import Dataset, DatasetDict
 from pyarrow import parquet
-from turnwise.envs import DatasetEnv, EnvironmentBroken, EnvironmentFailed, EnvTimeout, make
+from turnwise.envs import EnvironmentBroken, EnvironmentFailed, EnvTimeout, make
 from turnwise.envs.authoring.check import check
 from turnwise.envs.authoring.checks import CHECKS
 from turnwise.envs.dataset import coroutines
+from turnwise.envs.dataset.rows import NUMBERS
 from turnwise.envs.runner.env_thread import EnvThread
+from turnwise.tests.envs.dataset.capitals import CAPITALS, Capitals, brief, correct, kind
 
-CAPITALS = [
-    {"question": "Capital of France?", "answer": "Paris", "letters": 5},
-    {"question": "Capital of Peru?", "answer": "Lima", "letters": 4},
-]
-TESTS = [{"question": "Capital of Chad?", "answer": "N'Djamena", "letters": 9}]
 ENV = "dataset/Capitals-v0"
-
-
-def correct(action: str, answer: str) -> bool:
-    return action.strip() == answer
-
-
-async def brief(action: str, row: dict[str, Any]) -> float:
-    await asyncio.sleep(0)
-    return max(0.0, 1 - len(action) / (2 * row["letters"]))
-
-
-class Capitals(DatasetEnv):
-    prompt = "question"
-    rubric = {correct: 1.0, brief: 0.5}  # noqa: RUF012
-    loads = 0
-
-    def load(self, split: str) -> Any:
-        Capitals.loads += 1
-        return CAPITALS if split == "train" else TESTS
-
-    def instructions(self) -> str:
-        return "Name the city."
-
-    def oracle(self) -> str:
-        return str(self.row["answer"])
-
-    def valid_actions(self) -> list[tuple[str, float]]:
-        return [(str(row["answer"]), 1.0) for row in CAPITALS]
 
 
 class Hints(Capitals):
@@ -67,12 +36,9 @@ class Hints(Capitals):
         return None if action == row["answer"] else f"It begins with {row['answer'][0]}."
 
 
-def kind(source: Any = None, rubric: Any = None) -> DatasetEnv:
-    """Return an environment of a class with these rows and reward functions."""
-    rows = CAPITALS if source is None else source
-    made: Any = type("Made", (Capitals,), {"__module__": __name__, "load": lambda self, split: rows})
-    made.rubric = {correct: 1.0} if rubric is None else rubric
-    return made()
+def number(seed: int) -> int:
+    """Return the number of the row of a task."""
+    return seed % NUMBERS
 
 
 @pytest.fixture(autouse=True)
@@ -101,7 +67,8 @@ def test_the_weighted_sum_of_the_reward_functions_is_the_reward_of_the_only_turn
 def test_the_rows_of_a_split_are_its_tasks_and_are_read_once_per_process() -> None:
     Capitals.loads = 0
     tasks = [(env.tasks("train"), env.tasks("test")) for env in (make(ENV), make(ENV))]
-    assert tasks == [(range(2), range(1))] * 2
+    assert tasks[0] == tasks[1]
+    assert [list(map(number, seeds)) for seeds in tasks[0]] == [[0, 1], [0]]
     assert Capitals.loads <= 2
     env = make(ENV)
     assert {env.reset()[0] for _ in range(20)} == {row["question"] for row in CAPITALS}
@@ -239,10 +206,10 @@ def test_load_may_ask_for_the_rows_of_the_other_split_and_delays_no_other_enviro
         other = threading.Thread(target=lambda: rows.append(make(ENV).tasks("train")), daemon=True)
         other.start()
         other.join(5)
-        assert rows == [range(2)]
+        assert [list(map(number, seeds)) for seeds in rows] == [[0, 1]]
         read.set()
         waiting.join(5)
-        assert rows == [range(2), range(1)]
+        assert [list(map(number, seeds)) for seeds in rows] == [[0, 1], [0]]
     finally:
         gymnasium.registry.pop("dataset/Rest-v0")
 
@@ -375,7 +342,7 @@ def parquet_file(path: Path) -> Path:
 )
 def test_rows_come_from_lists_files_and_datasets(source: Callable[[Path], Any], tmp_path: Path) -> None:
     env = kind(source(tmp_path))
-    assert env.tasks("train") == range(2)
+    assert env.tasks("train") == kind().tasks("train")
     assert env.reset(seed=1)[0] == "Capital of Peru?"
     assert env.row == CAPITALS[1]
 
@@ -410,6 +377,9 @@ def test_rows_that_cannot_be_used_are_named(source: Any, error: str) -> None:
         ("", "rows.jsonl", "`.*rows.jsonl` has no rows"),
         ('{"question": "?"}\n{', "rows.jsonl", "line 2, is not JSON"),
         ("[1]", "rows.jsonl", "line 1, is not an object"),
+        ('{"a": 1}\n{"a": [NaN]}', "rows.jsonl", "line 2, is not JSON: `NaN` is not a finite number"),
+        ('{"a": 1e999}', "rows.jsonl", "line 1, is not JSON: `1e999` is not a finite number"),
+        ('{"a": {"b": 1, "b": 2}}', "rows.jsonl", "line 1, is not JSON: an object has the key `b` twice"),
         ("PAR1", "rows.parquet", "is not a Parquet file that can be read"),
     ],
 )
@@ -417,3 +387,16 @@ def test_a_file_that_cannot_be_read_is_named(content: str, name: str, error: str
     (tmp_path / name).write_text(content)
     with pytest.raises(EnvironmentBroken, match=error):
         kind(tmp_path / name).tasks("train")
+
+
+def test_an_answer_without_the_expected_form_is_invalid() -> None:
+    class Formed(Hints):
+        def is_valid(self, action: str) -> bool:
+            return action.istitle() if action else None  # type: ignore[return-value]
+
+    env = Formed()
+    env.reset(seed=0)
+    assert [env.step(action)[4]["action_valid"] for action in ("paris", "Rome")] == [False, True]
+    env.reset(seed=0)
+    with pytest.raises(EnvironmentBroken, match="`is_valid` returned None"):
+        env.step("")
