@@ -195,7 +195,7 @@ def charts_of(metrics: Iterable[str]) -> list[Chart]:
     for chart in CHARTS:
         named = [one for one in known if chart.prefix and one.startswith(chart.prefix)][:LINES_MAX]
         lines = [line for line in chart.lines if line.metric in known]
-        lines += [Line(one, one.removeprefix(chart.prefix).replace("_", " ")) for one in named]
+        lines += [Line(one, one.removeprefix(chart.prefix)) for one in named]
         if lines:
             found.append(replace(chart, lines=lines))
     return found

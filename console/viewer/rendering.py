@@ -38,7 +38,7 @@ def number(value: float | None, digits: int = 3) -> str:
     """Return a number with separators, and with ``digits`` significant digits if it is not whole."""
     if value is None or not isfinite(value):
         return MISSING
-    whole = isinstance(value, int) or abs(value) >= 1000
+    whole = abs(value) < 1e15 and (isinstance(value, int) or abs(value) >= 1000)
     return (f"{value:,.0f}" if whole else f"{value:.{digits}g}").replace("-", "−")
 
 

@@ -17,6 +17,8 @@ SMALLEST_MISMATCH = 1e-4
 CHUNK, CHUNK_MAX = 400, 800
 """A browser lays a block of tokens out once it is near the window. A block ends with a line, or after the maximum."""
 COLUMNS = 1_000
+PLOTTED_MAX = 1e300
+"""The difference of two larger numbers is infinite."""
 
 
 def shade(row: TokenRow, first_version: int) -> str:
@@ -103,4 +105,5 @@ def plot(values: Sequence[float | None]) -> Plot:
 
 
 def _largest(values: Sequence[float | None]) -> float | None:
-    return max((one for one in values if one is not None and isfinite(one)), key=abs, default=None)
+    known = (min(max(one, -PLOTTED_MAX), PLOTTED_MAX) for one in values if one is not None and isfinite(one))
+    return max(known, key=abs, default=None)

@@ -60,6 +60,8 @@ class GroupFate:
     """Number of the surviving update that consumed the group."""
     fate: str
     """One line: the update, or why no update consumed it."""
+    totals: Sequence[float]
+    """Returns of the scored members."""
     is_flat: bool
     """Whether the group is for training, at least two members were scored, and all their returns are equal."""
     members: Sequence[MemberFate]
@@ -76,7 +78,7 @@ def group_fates(conn: Connection, groups: Sequence[GroupRow], run_status: str) -
         totals = [one.total for one in of_group if one.status in SCORED_STATUSES]
         is_flat = group.purpose == Purpose.TRAIN.value and len(totals) > 1 and max(totals) - min(totals) < FLAT_RANGE
         fate = group_fate(group, update, run_status, swept=sum(not one.tokens_trained for one in of_group))
-        found.append(GroupFate(group, tasks[group.id], update, fate, is_flat, of_group))
+        found.append(GroupFate(group, tasks[group.id], update, fate, totals, is_flat, of_group))
     return found
 
 

@@ -27,6 +27,11 @@ export function format(value, unit) {
   return (unit === "seconds" ? `${text} s` : text).replace("-", "−");
 }
 
+// Beyond these, the difference of two numbers is infinite, or nothing.
+function drawable(value) {
+  return Math.abs(value) < 1e-300 ? 0 : Math.min(Math.max(value, -1e300), 1e300);
+}
+
 // Exponential moving average without the bias of its start; a missing value keeps its gap.
 function smoothed(values, rate) {
   let sum = 0, weight = 0;
@@ -49,9 +54,9 @@ function ticks(low, high, count) {
   const rough = (high - low) / count;
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 2.5, 5, 10].map((one) => one * power).find((one) => one >= rough) ?? 10 * power;
-  const found = [];
-  for (let at = Math.ceil(low / step - 1e-9) * step; at <= high + step * 1e-9; at += step) found.push(Math.abs(at) < step * 1e-9 ? 0 : at);
-  return found;
+  const first = Math.ceil(low / step - 1e-9) * step;
+  const found = Array.from({ length: count + 2 }, (_, place) => first + place * step).filter((at) => at <= high + step * 1e-9);
+  return found.map((at) => (Math.abs(at) < step * 1e-9 ? 0 : at));
 }
 
 // Show a figure that has a value, and the section that it is in; the section names its charts while it is folded.
@@ -142,7 +147,8 @@ class Chart {
   unscale(pixel) { return this.x0 + ((pixel - LEFT) / (this.right - LEFT)) * (this.x1 - this.x0); }
   y(value) {
     const of = this.log ? Math.log10 : (one) => one;
-    return this.bottom - ((of(value) - of(this.y0)) / (of(this.y1) - of(this.y0))) * (this.bottom - TOP);
+    const share = (of(drawable(value)) - of(this.y0)) / (of(this.y1) - of(this.y0));
+    return this.bottom - Math.min(Math.max(share, -1e4), 1e4) * (this.bottom - TOP);
   }
 
   nearest(x, columns = this.lines.map((line) => line.x)) {
@@ -156,7 +162,8 @@ class Chart {
     const [low, high] = this.board.domain;
     this.shown = this.lines.map((line) => {
       const y = this.stacked ? line.y.map((one) => one ?? 0) : line.y;
-      return { ...line, y, drawn: this.board.smoothing ? smoothed(y, this.board.smoothing) : y };
+      const drawn = y.map((one) => (one === null || one === undefined ? null : drawable(one)));
+      return { ...line, y, drawn: this.board.smoothing ? smoothed(drawn, this.board.smoothing) : drawn };
     });
     if (this.stacked) {
       for (let place = 1; place < this.shown.length; place += 1) {

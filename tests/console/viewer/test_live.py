@@ -124,7 +124,7 @@ def test_failures_are_counted_in_the_update_after_them(own: Database) -> None:
     whole = new_series(own, "r", Cursor())
     assert whole is not None
     assert whole.values["failures/env_error"] == [1, None]
-    assert [line.label for line in whole.charts[-2].lines] == ["env error", "timeout"]
+    assert [line.label for line in whole.charts[-2].lines] == ["env_error", "timeout"]
     newer = new_series(own, "r", Cursor(1, 1, 0))
     assert newer is not None
     assert "failures/env_error" not in newer.values

@@ -7,13 +7,14 @@ import pytest
 from sqlalchemy import event, text
 from starlette.testclient import TestClient
 from turnwise.console.viewer.pages import groups
-from turnwise.records import GroupState
+from turnwise.records import GroupState, Status
 from turnwise.store.database import Database, open_database, upgrade
 from turnwise.store.errors import StoreError
 from turnwise.store.exchange.images import image_type
+from turnwise.store.operations import Rewards
 from turnwise.tests.console.viewer.conftest import client_of
 from turnwise.tests.store.maintenance.populated import LARGE_SCREEN, SCREEN, populate
-from turnwise.tests.store.making import create_run, play_scored, start
+from turnwise.tests.store.making import call, create_run, group, play, play_scored, start
 from turnwise.tests.store.postgres import Server
 from turnwise.trainer.config.loading import parse_config
 
@@ -112,6 +113,28 @@ def test_a_flat_group_is_flagged(own: Database) -> None:
     assert "Zero variance" not in client.get("/groups/steep").text
     fates = client.get("/api/runs/r/groups").json()["groups"]
     assert [(one["group"]["id"], one["is_flat"]) for one in fates] == [("steep", False), ("flat", True)]
+
+
+def test_the_returns_of_a_group_are_those_of_its_scored_members(own: Database) -> None:
+    start(own)
+    call(own, "open_group", group=group("g", size=3))
+    for member, status in enumerate((Status.COMPLETED, Status.COMPLETED, Status.CANCELLED)):
+        play(own, f"g-{member}", "g", member, 0, 1, 0, status)
+    call(own, "close_group", group="g", state=GroupState.SCORING)
+    scores = [Rewards(f"g-{member}", [1.0]) for member in range(2)]
+    call(own, "score_group", group="g", number=0, state=GroupState.FILTERED, rewards=scores)
+    client = client_of(own)
+    (fate,) = client.get("/api/runs/r/groups").json()["groups"]
+    assert (fate["totals"], fate["is_flat"], len(fate["members"])) == ([1.0, 1.0], True, 3)
+    assert '<td class="n">1 <span class="tag warn"' in client.get("/runs/r/groups").text
+
+
+def test_ids_are_shown_as_they_are(own: Database) -> None:
+    for name in ("a", "b"):
+        create_run(own, f"r_{name}", config={"environments": [{"id": f"tiny_tickets:{name}_b-v0"}]})
+    shown = client_of(own).get("/runs").text
+    assert ">tiny_tickets:a_b-v0</a>" in shown
+    assert "tiny tickets" not in shown
 
 
 def test_an_episode_shows_its_turns_with_rewards_and_pictures(client: TestClient) -> None:

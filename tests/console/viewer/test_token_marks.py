@@ -38,6 +38,11 @@ def test_a_plot_keeps_zero_and_gaps() -> None:
     assert (drawn.low, drawn.high, drawn.zero, drawn.path) == (-2.0, 0.0, 2.0, "M0.0,2.0H333.3M666.7,58.0H1000.0")
 
 
+def test_a_plot_of_the_largest_numbers_has_a_path() -> None:
+    drawn = plot([1e308, -1e308, 5e-324])
+    assert drawn.path == "M0.0,2.0H333.3L333.3,58.0H666.7L666.7,30.0H1000.0"
+
+
 def test_a_long_plot_has_the_largest_value_of_each_part() -> None:
     values: list[float | None] = [0.1] * (10 * COLUMNS)
     values[4321] = -7.0

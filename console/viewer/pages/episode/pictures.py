@@ -128,9 +128,10 @@ def png_size(content: bytes) -> Size | None:
 def targets_of(extras: Mapping[str, Any], turn: int) -> list[Target]:
     """Return the places that the action of a turn points at; other values than an environment reports are left out."""
     by_turn = extras.get(TARGETS)
-    places = by_turn.get(str(turn), ()) if isinstance(by_turn, dict) else ()
-    numbers = [one for one in places if isinstance(one, list) and all(isinstance(value, int | float) for value in one)]
-    return [Target(*one) for one in numbers if len(one) in (2, 4)]
+    places = by_turn.get(str(turn)) if isinstance(by_turn, dict) else None
+    found = [one for one in places if isinstance(one, list)] if isinstance(places, list) else []
+    found = [one for one in found if all(isinstance(value, int | float) and abs(value) <= SIDE_MAX for value in one)]
+    return [Target(*one) for one in found if len(one) in (2, 4) and min(one[2:], default=0) >= 0]
 
 
 def processed_sizes(extras: Mapping[str, Any]) -> dict[Size, tuple[Size, Part | None]]:

@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 from turnwise.sandbox.images.reference import image_reference
+from turnwise.store.database import Database
+from turnwise.tests.console.viewer.conftest import serving
+from turnwise.tests.store.making import play_scored, start, train
 
 FOLDER = Path(__file__).parent
 PATHS = (
@@ -68,3 +71,16 @@ def test_chromium_has_nothing_to_report(address: str) -> None:
 @pytest.mark.docker
 def test_an_episode_is_played_quoted_and_read_token_by_token(address: str) -> None:
     assert walked("walk_episode.py", address, "/trajectories/a-0") == []
+
+
+@pytest.mark.slow
+@pytest.mark.docker
+def test_the_largest_and_smallest_numbers_are_drawn(own: Database) -> None:
+    start(own)
+    for update, value in enumerate((1e308, -1e308, 1e20, 1e20 + 16_384, 5e-324)):
+        play_scored(own, f"g{update}", update, [1.0, 0.0], version=update)
+        metrics = dict.fromkeys(("grad_norm", "reward", "entropy", "update_s", "batch_wait_s", "clip_fraction"), value)
+        train(own, [f"g{update}"], update + 1, update, metrics=metrics | {"loss": 5e-324, "learning_rate": 10**300})
+    with serving(own) as address:
+        paths = ("/runs/r", "/runs/r?log=1", "/runs/r?smooth=0.9", "/runs/r?from=3&to=4", "/runs/r?from=1&to=1e308")
+        assert walked("walk_numbers.py", address, *paths) == []

@@ -37,6 +37,11 @@ def test_the_size_is_that_of_the_header() -> None:
         ({"targets": {"1": [[1, 2], [3, 4.5, 6, 7]]}}, [Target(1, 2), Target(3, 4.5, 6, 7)]),
         ({"targets": {"0": [[1, 2]]}}, []),
         ({"targets": {"1": [[1, 2, 3], "x", ["a", 1], [True, None]]}}, []),
+        (
+            {"targets": {"1": [[1e308, 2], [1, 10**400], [1, float("nan")], [1, 2, -3, 4], [-9, 2, 0, 0]]}},
+            [Target(-9, 2)],
+        ),
+        ({"targets": {"1": 5}}, []),
         ({"targets": "none"}, []),
         ({}, []),
     ],
