@@ -26,6 +26,8 @@ enables. The contract:
 import math
 from collections.abc import Iterator, Sequence
 from functools import partial
+from inspect import get_annotations
+from types import FunctionType
 from typing import Any, NoReturn, TypeAlias
 
 import gymnasium
@@ -68,6 +70,17 @@ class TurnEnv(gymnasium.Env[Obs, str]):
 
     deadline: float = math.inf
     """When the call that runs times out, on the monotonic clock; the runner sets it before ``reset`` and ``step``."""
+
+    def __init_subclass__(cls, **settings: Any) -> None:
+        """Refuse a method that would hide an attribute of a base class. Raises TypeError."""
+        super().__init_subclass__(**settings)
+        for base in cls.__mro__[1:]:
+            for name in get_annotations(base):
+                if isinstance(cls.__dict__.get(name), FunctionType):
+                    raise TypeError(
+                        f"`{cls.__name__}.{name}` is a method, but `{name}` is an attribute of `{base.__name__}`: "
+                        "rename the method"
+                    )
 
     def instructions(self) -> str:
         """Return the system prompt; empty for none."""

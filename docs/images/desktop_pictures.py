@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from PIL import Image, ImageDraw, ImageFont
-from turnwise.envs.desktop.actions import resolve
+from turnwise.envs.computer.elements import resolve
 from turnwise.envs.desktop.env import DesktopEnv
 from turnwise.envs.desktop.task import DesktopTask
 from turnwise.envs.spaces import Png

@@ -58,7 +58,8 @@ def _aside(env: TurnEnv, command: str) -> str:
         if command == ":actions":
             return _actions(env)
     except (NotImplementedError, LookupError, TypeError, ValueError) as error:
-        return _guttered(str(error))
+        deliberate = isinstance(error, NotImplementedError) or type(error) is LookupError
+        return _guttered(str(error if deliberate else wrap_error(command, error)))
     unknown = "" if command == ":help" else f"unknown command `{command}`"
     described = _guttered(instructions(env))
     if not described:

@@ -112,6 +112,7 @@ class DriverClient:
 
     def __init__(self, program: DriverProgram, servers: Sequence[Program] = ()) -> None:
         self.program = program
+        self.spec = program.spec
         self.servers = servers
         self.sandbox: SandboxLease | None = None
         self._leased_at = 0.0
@@ -246,7 +247,7 @@ class DriverClient:
 
     def _start(self) -> None:
         program = self.program
-        sandbox = lease(program.spec, timeout_s=LEASE_TIMEOUT_S, max_duration_s=MAX_LEASE_S)
+        sandbox = lease(self.spec, timeout_s=LEASE_TIMEOUT_S, max_duration_s=MAX_LEASE_S)
         try:
             driver = Program("driver", program.command, program.user)
             for one in (driver, *program.helpers, *self.servers):

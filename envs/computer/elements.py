@@ -14,6 +14,7 @@ A node is a mapping with these keys:
 * ``in_viewport``: whether any of it lies in the window; absent where it has no size.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -45,6 +46,35 @@ def targets(action: Mapping[str, Any], nodes: Sequence[Node]) -> list[list[float
     elements = [boxes[action[key]] for key in ("id", "to", "to_id") if action.get(key) in boxes]
     points = [(action[x], action[y]) for x, y in (("x", "y"), ("to_x", "to_y")) if x in action]
     return [[round(float(value), 1) for value in one] for one in (*elements, *points)]
+
+
+REFERENCE = re.compile(r"\{([a-z]+)(?: '((?:[^'\\]|\\.)*)')?(?: (\d+))?\}")
+
+
+def resolve(action: str, nodes: Sequence[Node]) -> str:
+    """Return the action with the number of an element in place of each reference.
+
+    ``click({button 'Save'})`` names the first element in view of that role and name, ``{button 'Save' 2}`` the second
+    one, ``{textbox}`` the first of the role. Oracles and tests use this notation; the agent never sees it.
+
+    Raises:
+        LookupError: no element in view matches; the text lists the elements in view.
+    """
+
+    def number(reference: re.Match[str]) -> str:
+        role, name, count = reference.groups()
+        found = [
+            node
+            for node in nodes
+            if in_viewport(node) and node["role"] == role and (name is None or node["name"] == name.replace("\\'", "'"))
+        ]
+        wanted = int(count or 1)
+        if len(found) < wanted:
+            shown = ", ".join(f"{node['role']} {node['name']!r}" for node in nodes if in_viewport(node))
+            raise LookupError(f"element {reference.group()} is not on the screen; in view: {shown[:4000]}")
+        return str(found[wanted - 1]["id"])
+
+    return REFERENCE.sub(number, action)
 
 
 MAX_TEXT_CHARS = 12_000

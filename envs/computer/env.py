@@ -10,9 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from math import prod
+from numbers import Real
 from pathlib import PurePosixPath
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
+import numpy as np
 from gymnasium.spaces import Dict
 
 from ..base import Obs
@@ -21,7 +23,7 @@ from ..options import one_of
 from ..spaces import FreeText, Png, PngSpace
 from .calls import Action, Invalid, InvalidAction
 from .driver_client import DriverClient, Steps
-from .elements import Node, render, targets
+from .elements import Node, render, resolve, targets
 from .marks import draw_marks
 from .scaling import Scale
 from .screenshots import black, checked
@@ -29,6 +31,8 @@ from .screenshots import black, checked
 ObservationMode = Literal["text", "screenshot", "both"]
 OBSERVATION_MODES: tuple[ObservationMode, ...] = get_args(ObservationMode)
 MAX_OBSERVATION_CHARS = 200_000
+MAX_WAIT_MS = 3000
+"""The longest wait of one action; the drivers' ``MAX_WAIT_MS``, which cut longer ones."""
 MAX_PICTURE_PIXELS = 2_500_000
 """Three bytes each, with the text, are below ``runner.observations.MAX_OBSERVATION_BYTES``."""
 
@@ -40,6 +44,25 @@ class Verdict:
     reward_parts: Mapping[str, float] = field(default_factory=dict)
     over: bool = False
     success: bool = False
+
+
+Checked: TypeAlias = bool | float | Mapping[str, bool | float]
+"""Whether a task is solved, the share of it that is solved, from 0 to 1, or named parts with such values."""
+
+
+def graded(method: str, checked: Checked) -> Verdict:
+    """Return the verdict at the end of an episode from the value that ``method`` returned.
+
+    The reward is the share, or the mean of the parts; the episode is a success if all is solved.
+
+    Raises:
+        TypeError: the value is none of these.
+    """
+    shares = checked if isinstance(checked, Mapping) else {"success": checked}
+    if not shares or not all(isinstance(one, Real | np.bool_) and 0 <= one <= 1 for one in shares.values()):
+        raise TypeError(f"{method} must return True, False, a number from 0 to 1, or a dict of these: {checked!r:.80}")
+    parts = {name: float(share) / len(shares) for name, share in shares.items() if share}
+    return Verdict(parts, over=True, success=all(share == 1 for share in shares.values()))
 
 
 def check_files(method: str, files: Mapping[str, bytes], folder: str, max_bytes: int) -> None:
@@ -62,7 +85,8 @@ class ScreenEnv(EpisodeEnv[T]):
     """The base class of environments on a screen of ``width`` x ``height`` pixels.
 
     ``observation`` is ``text``, ``screenshot`` or ``both``; ``marks`` draws the numbers of the elements on screenshots.
-    ``max_pixels`` makes screenshots smaller than the screen; the coordinates of actions are then those of the picture.
+    ``max_pixels`` makes screenshots smaller than the screen. Actions name points in pixels of the screenshot, or in
+    ``coordinates``, the width and height that the policy takes each screenshot to have.
 
     Raises:
         ValueError: an option or, at reset, the split is unknown.
@@ -73,9 +97,20 @@ class ScreenEnv(EpisodeEnv[T]):
     keeps_sandbox = True
     width: int
     height: int
+    observation: ObservationMode
+    marks: bool
+    scale: Scale
+    nodes: list[Node]
+    """The nodes of the last observation."""
+    goal: str
+    """The goal of the current episode."""
 
     def __init__(
-        self, observation: ObservationMode = "text", marks: bool = False, max_pixels: int | None = None
+        self,
+        observation: ObservationMode = "text",
+        marks: bool = False,
+        max_pixels: int | None = None,
+        coordinates: tuple[int, int] | None = None,
     ) -> None:
         one_of("observation", observation, OBSERVATION_MODES)
         if not isinstance(marks, bool):
@@ -84,9 +119,11 @@ class ScreenEnv(EpisodeEnv[T]):
             raise ValueError('`marks` are drawn on screenshots; set `observation` to "screenshot" or "both"')
         if max_pixels is not None and observation == "text":
             raise ValueError('`max_pixels` is of screenshots; set `observation` to "screenshot" or "both"')
+        if coordinates is not None and observation == "text":
+            raise ValueError('`coordinates` are of screenshots; set `observation` to "screenshot" or "both"')
         self.observation = observation
         self.marks = marks
-        self.scale = Scale.of(self.width, self.height, max_pixels)
+        self.scale = Scale.of(self.width, self.height, max_pixels, coordinates)
         if observation != "text" and prod(self.scale.picture) > MAX_PICTURE_PIXELS:
             width, height = self.scale.picture
             raise ValueError(
@@ -98,10 +135,7 @@ class ScreenEnv(EpisodeEnv[T]):
         self.observation_space = (
             text_space if observation == "text" else Dict({"text": text_space, "image": PngSpace(*self.scale.picture)})
         )
-        self.nodes: list[Node] = []
-        """The nodes of the last observation."""
-        self.goal = ""
-        """The goal of the current episode."""
+        self.nodes, self.goal = [], ""
         self._turn = 0
         self._state_key = ""
 
@@ -130,12 +164,34 @@ class ScreenEnv(EpisodeEnv[T]):
     def _verdict(self, actions: Sequence[Action], answer: Mapping[str, Any]) -> Verdict:
         """Return the verdict after a turn from the driver's answer."""
 
+    def resolve(self, action: str) -> str:
+        """Return an action with the numbers of elements in place of references such as ``{button 'Save'}``.
+
+        Raises:
+            LookupError: no element in view has that role and name.
+        """
+        return resolve(action, self.nodes)
+
+    def next_of(self, solution: Sequence[str]) -> str:
+        """Return the action of this turn from those of one solution, for ``oracle``.
+
+        Raises:
+            NotImplementedError: the solution has no action for this turn.
+            LookupError: the action names an element that is not in view.
+        """
+        if self._turn >= len(solution):
+            raise NotImplementedError(f"the task of `{type(self).__name__}` has no oracle for this turn")
+        return self.resolve(solution[self._turn])
+
     @property
     def state_key(self) -> str:
         """Name the tree of elements, or the screenshot if there is no tree."""
         return self._state_key
 
     def _begin(self, seed: int, split: str) -> Turn:
+        self.client.spec = self.client.spec.model_copy(
+            update={"image": self.sandbox_image, "memory_mib": self.sandbox_memory_mib}
+        )
         answer, png = self.client.open([*self._opening(seed, split), self._observe_step()])
         self._turn = 0
         self.goal = self._goal(answer)
@@ -152,10 +208,19 @@ class ScreenEnv(EpisodeEnv[T]):
         verdict = self._verdict(actions, answer)
         error = parsed.message if isinstance(parsed, InvalidAction) else answer.get("refused", "")
         shown_error = answer.get("lost", error)
-        observation = self._observation(f"error: {shown_error}" if shown_error else "", answer, png)
+        cut = any(one.arguments.get("ms", 0) > MAX_WAIT_MS for one in actions)
+        message = f"! the wait was cut to {MAX_WAIT_MS} ms, the longest one" if cut else ""
+        observation = self._observation(f"error: {shown_error}" if shown_error else message, answer, png)
         over = verdict.over or "broken" in answer
         info = {"targets": [self.scale.in_picture(one) for one in pointed]} if pointed else {}
         return Turn(observation, verdict.reward_parts, not error, over, verdict.success, info)
+
+    def _points(self) -> str:
+        """Return the line of the instructions on the points that actions name; empty without screenshots."""
+        if self.observation == "text":
+            return ""
+        right, bottom = self.scale.grid or (side - 1 for side in self.scale.picture)
+        return f"\nA point (x, y) of the screenshot has x from 0 (left) to {right} and y from 0 (top) to {bottom}"
 
     def _parsed(self, text: str) -> Sequence[Action] | InvalidAction:
         """Return the actions on the last line of the agent's text, in coordinates of the screen."""

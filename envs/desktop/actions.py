@@ -5,14 +5,9 @@ numbers in place of one element are pixels of the screen, for policies that see 
 calls, its words ``WAIT``, ``DONE`` and ``FAIL`` (``pyautogui_adapter``), and the calls of UI-TARS (``ui_tars_adapter``)
 are accepted too.
 
-``resolve`` replaces names of elements by their numbers, in the actions of oracles, near misses and tests:
-``click({button 'Save'})`` names the first element in view of that role and name, ``{button 'Save' 2}`` the second one,
-``{textbox}`` the first of the role. The agent never sees this notation.
-
 To add a verb: a row in ``VERBS`` here, and its function in ``driver/act.py``.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -29,7 +24,6 @@ from ..computer.calls import (
     target,
     typed,
 )
-from ..computer.elements import Node, in_viewport
 from . import pyautogui_adapter, ui_tars_adapter
 
 DIRECTIONS = ("up", "down", "left", "right")
@@ -119,29 +113,3 @@ OTHER_NAMES: Mapping[str, str] = {
 }
 NOT_A_CALL = 'invalid action: the last line must be exactly one call, for example click(12) or type("text")'
 DIALECT = Dialect(VERBS, NOT_A_CALL, OTHER_NAMES)
-
-
-REFERENCE = re.compile(r"\{([a-z]+)(?: '((?:[^'\\]|\\.)*)')?(?: (\d+))?\}")
-
-
-def resolve(action: str, nodes: Sequence[Node]) -> str:
-    """Return the action with the number of an element in place of each reference.
-
-    Raises:
-        LookupError: no element in view matches; the text lists the elements in view.
-    """
-
-    def number(reference: re.Match[str]) -> str:
-        role, name, count = reference.groups()
-        found = [
-            node
-            for node in nodes
-            if in_viewport(node) and node["role"] == role and (name is None or node["name"] == name.replace("\\'", "'"))
-        ]
-        wanted = int(count or 1)
-        if len(found) < wanted:
-            shown = ", ".join(f"{node['role']} {node['name']!r}" for node in nodes if in_viewport(node))
-            raise LookupError(f"element {reference.group()} is not on the screen; in view: {shown[:4000]}")
-        return str(found[wanted - 1]["id"])
-
-    return REFERENCE.sub(number, action)

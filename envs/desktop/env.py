@@ -20,8 +20,8 @@ from typing import Any
 from ..computer.calls import Action, InvalidAction
 from ..computer.driver_client import Steps
 from ..computer.elements import in_viewport, render
-from ..computer.env import ObservationMode, ScreenEnv, Verdict, check_files
-from .actions import DIALECT, DONE, FAIL, parse, resolve
+from ..computer.env import Checked, ObservationMode, ScreenEnv, Verdict, check_files, graded
+from .actions import DIALECT, DONE, FAIL, parse
 from .desktop_session import HEIGHT, SPEC, WIDTH, DesktopSession, opening
 from .task import DesktopTask, EndState, Window
 
@@ -42,9 +42,13 @@ class DesktopEnv(ScreenEnv[DesktopTask]):
     width, height = WIDTH, HEIGHT
 
     def __init__(
-        self, observation: ObservationMode = "text", marks: bool = False, max_pixels: int | None = None
+        self,
+        observation: ObservationMode = "text",
+        marks: bool = False,
+        max_pixels: int | None = None,
+        coordinates: tuple[int, int] | None = None,
     ) -> None:
-        super().__init__(observation, marks, max_pixels)
+        super().__init__(observation, marks, max_pixels, coordinates)
         self.desktop = DesktopSession(self.width, self.height)
 
     @property
@@ -56,28 +60,20 @@ class DesktopEnv(ScreenEnv[DesktopTask]):
         """Return the task of a seed; ``train`` and ``test`` must not share a task."""
         raise NotImplementedError(f"{type(self).__name__} does not implement task(seed, split)")
 
-    def check(self, end: EndState) -> bool:
-        """Return whether the task is solved."""
+    def check(self, end: EndState) -> Checked:
+        """Return whether the task is solved, or how much of it, as ``graded`` takes it."""
         raise NotImplementedError(f"{type(self).__name__} does not implement check(end)")
 
     def instructions(self) -> str:
         """Return the description of the task and of the actions."""
         return (
             "You control a desktop with a mouse and a keyboard to complete a task. End each turn with one action on "
-            f"the last line:\n{DIALECT.usage}"
+            f"the last line:\n{DIALECT.usage}{self._points()}"
         )
 
     def oracle(self) -> str:
-        """Return the next action of the task's oracle.
-
-        Raises:
-            NotImplementedError: the task has no oracle.
-            LookupError: the action names an element that is not in view.
-            RuntimeError: before the first reset.
-        """
-        if self._turn >= len(self.episode.oracle):
-            raise NotImplementedError(f"the task of `{type(self).__name__}` has no oracle for this turn")
-        return resolve(self.episode.oracle[self._turn], self.nodes)
+        """Return the next action of the task's ``oracle``; errors are those of ``next_of``."""
+        return self.next_of(self.episode.oracle)
 
     def valid_actions(self) -> list[tuple[str, float]]:
         """Return a click on each element in view, some keys, a text, and the end of the episode, each with a weight."""
@@ -120,14 +116,13 @@ class DesktopEnv(ScreenEnv[DesktopTask]):
     def _verdict(self, actions: Sequence[Action], answer: Mapping[str, Any]) -> Verdict:
         end = _end_of(actions)
         over = end is not None or "broken" in answer
-        success = over and self._success(end, answer)
-        return Verdict({"success": 1.0} if success else {}, over, success)
+        return self._final(end, answer) if over else Verdict()
 
-    def _success(self, end: Action | None, answer: Mapping[str, Any]) -> bool:
+    def _final(self, end: Action | None, answer: Mapping[str, Any]) -> Verdict:
         """Check the world at the end; one that cannot be read is a failure of the agent."""
         world = self.desktop.world()
         if world is None:
-            return False
+            return Verdict(over=True)
         windows = tuple(
             Window(one["title"], one["application"], tuple(one["rect"]), one["focused"])
             for one in answer.get("windows", ())
@@ -135,7 +130,8 @@ class DesktopEnv(ScreenEnv[DesktopTask]):
         text = str(end.arguments["text"]) if end is not None and end.verb == DONE else ""
         gave_up = end is not None and end.verb == FAIL
         nodes = answer.get("nodes", ())
-        return bool(self.check(EndState(self.episode, world, windows, nodes, text, gave_up)))
+        checked = self.check(EndState(self.episode, world, windows, nodes, text, gave_up))
+        return graded(f"`{type(self).__name__}.check`", checked)
 
     def _text_with_screenshot(self, answer: Mapping[str, Any]) -> str:
         return render({"notes": answer.get("notes", ())})

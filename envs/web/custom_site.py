@@ -14,14 +14,14 @@ is no network. The image has Python with its standard library and no other langu
 ``send_msg_to_user("…")``; the text may be empty.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from ..computer.calls import Action
-from ..computer.env import ObservationMode, Verdict, check_files
+from ..computer.env import Checked, ObservationMode, Verdict, check_files, graded
 from .actions import ANSWER
 from .browser_session import FILES, SITE_USER, SPEC, BrowserSession, SiteServer
 from .env import BrowserEnv, EpisodeStart
@@ -40,6 +40,8 @@ class SiteTask:
     """Files of this instance by path; they replace files of the folder."""
     data: Any = None
     """Anything that ``check`` needs."""
+    oracle: Sequence[str] = ()
+    """The actions of one solution, which may name elements: ``click({link 'Cart'})``, ``fill({textbox}, "red")``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,25 +65,36 @@ class CustomSiteEnv(BrowserEnv[SiteTask]):
     port = PORT
 
     def __init__(
-        self, observation: ObservationMode = "text", marks: bool = False, max_pixels: int | None = None
+        self,
+        observation: ObservationMode = "text",
+        marks: bool = False,
+        max_pixels: int | None = None,
+        coordinates: tuple[int, int] | None = None,
     ) -> None:
-        super().__init__(BrowserSession(), observation, marks, max_pixels)
+        super().__init__(BrowserSession(), observation, marks, max_pixels, coordinates)
 
     def task(self, seed: int, split: str) -> SiteTask:
         """Return the task of a seed; ``train`` and ``test`` must not share a task."""
         raise NotImplementedError(f"{type(self).__name__} does not implement task(seed, split)")
 
-    def check(self, final: FinalState) -> bool:
-        """Return whether the task is solved."""
+    def check(self, final: FinalState) -> Checked:
+        """Return whether the task is solved, or how much of it, as ``graded`` takes it.
+
+        ``{"pizza": True, "street": False}`` has the reward 0.5, and is no success.
+        """
         raise NotImplementedError(f"{type(self).__name__} does not implement check(final)")
 
     def server_command(self) -> str:
-        """Return the command that serves the site's folder, run in that folder; by default, it serves static files."""
+        """Return the shell command that serves the site; by default, it serves static files.
+
+        It runs in a fresh copy of the files for each episode, which it may read and write, after ``task``; it listens
+        on 127.0.0.1:``port`` and must not end.
+        """
         return f"python3 -I -m http.server {self.port} --bind 127.0.0.1"
 
     @cached_property
     def files(self) -> Mapping[str, bytes]:
-        """Return the files of the folder, by path."""
+        """Return the files of the folder, by path; they are read once, before the first episode."""
         if self.folder is None:
             return {}
         root = Path(self.folder)
@@ -119,5 +132,9 @@ class CustomSiteEnv(BrowserEnv[SiteTask]):
         if files is None:
             return Verdict(over=True)
         tabs, active = answer.get("tabs") or [["", ""]], answer.get("active", 0)
-        success = bool(self.check(FinalState(self.episode, text, str(tabs[active][0]), files)))
-        return Verdict({"success": 1.0} if success else {}, over=True, success=success)
+        checked = self.check(FinalState(self.episode, text, str(tabs[active][0]), files))
+        return graded(f"`{type(self).__name__}.check`", checked)
+
+    def oracle(self) -> str:
+        """Return the next action of the task's ``oracle``; errors are those of ``next_of``."""
+        return self.next_of(self.episode.oracle)

@@ -48,8 +48,9 @@ class BrowserEnv(ScreenEnv[T]):
         observation: ObservationMode = "text",
         marks: bool = False,
         max_pixels: int | None = None,
+        coordinates: tuple[int, int] | None = None,
     ) -> None:
-        super().__init__(observation, marks, max_pixels)
+        super().__init__(observation, marks, max_pixels, coordinates)
         self.browser = browser
         self._origins: tuple[str, ...] = ()
         self._fixed_goal = ""
@@ -77,7 +78,7 @@ class BrowserEnv(ScreenEnv[T]):
     def instructions(self) -> str:
         """Return the description of the task and of the actions."""
         start = "You control a web browser to complete a task. End each turn with one action on the last line:\n"
-        return start + DIALECT.usage
+        return start + DIALECT.usage + self._points()
 
     def valid_actions(self) -> list[tuple[str, float]]:
         """Return a click on, or a text into, each element in view, and an empty answer, each with a weight."""

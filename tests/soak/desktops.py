@@ -21,7 +21,7 @@ from time import monotonic
 from typing import Any
 
 from turnwise.envs.base import Obs
-from turnwise.envs.desktop.actions import resolve
+from turnwise.envs.computer.elements import resolve
 from turnwise.envs.desktop.tasks import TEMPLATES, draw
 from turnwise.envs.desktop.tasks.env import DesktopTasksEnv
 from turnwise.sandbox import set_provider

@@ -31,8 +31,9 @@ class DesktopTasksEnv(DesktopEnv):
         observation: ObservationMode = "text",
         marks: bool = False,
         max_pixels: int | None = None,
+        coordinates: tuple[int, int] | None = None,
     ) -> None:
-        super().__init__(observation, marks, max_pixels)
+        super().__init__(observation, marks, max_pixels, coordinates)
         left_out = VISUAL if observation == "text" else frozenset[str]()
         self.choice = TemplateChoice(DESKTOP_SPLITS, by, held_out_application, template, left_out)
         if template in left_out:

@@ -9,9 +9,7 @@ templates, or a site.
 import contextlib
 import json
 import sqlite3
-import tempfile
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from ...base import Info, Obs
@@ -48,8 +46,9 @@ class WebAppsEnv(CustomSiteEnv):
         observation: ObservationMode = "text",
         marks: bool = False,
         max_pixels: int | None = None,
+        coordinates: tuple[int, int] | None = None,
     ) -> None:
-        super().__init__(observation, marks, max_pixels)
+        super().__init__(observation, marks, max_pixels, coordinates)
         self.choice = TemplateChoice(APP_SPLITS, by, held_out_site, template)
         self._taken: list[tuple[str, Sequence[Node]]] = []
         """The valid actions so far, each with the nodes before it; ``oracle`` compares them with the solution."""
@@ -76,10 +75,8 @@ class WebAppsEnv(CustomSiteEnv):
         """Return whether the database and the answer are the expected ones; a file that cannot be read is wrong."""
         if DATABASE not in final.files:
             return False
-        with tempfile.TemporaryDirectory(prefix="tw-site-") as folder:
-            (Path(folder) / DATABASE).write_bytes(final.files[DATABASE])
-            with opened(Path(folder) / DATABASE) as connection, contextlib.suppress(sqlite3.Error):
-                return bool(self.app_task.check(connection, final.answer or None))
+        with opened(final.files[DATABASE]) as connection, contextlib.suppress(sqlite3.Error):
+            return bool(self.app_task.check(connection, final.answer or None))
         return False
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Obs, Info]:

@@ -9,9 +9,10 @@ ends in bounded time and memory.
 
 import sqlite3
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from time import monotonic
 from typing import Any
 
@@ -154,13 +155,18 @@ def _canonical(tables: Tables, table: str, initial: Tables, references: Referenc
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[sqlite3.Connection]:
-    """Open a file for reading only: no journal, no function, no other file, no write.
+def opened(data: bytes) -> Iterator[sqlite3.Connection]:
+    """Open the bytes of a database, such as ``final.files["shop.db"]``, for reading only.
+
+    Neither a journal nor another file is read, and no function runs.
 
     Raises:
-        sqlite3.Error: from a query, if the file is not a database, or the query exceeds a limit.
+        sqlite3.Error: from a query, if the bytes are not a database, or the query exceeds a limit.
     """
-    with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro&immutable=1", uri=True)) as connection:
+    with ExitStack() as stack:
+        path = Path(stack.enter_context(TemporaryDirectory(prefix="tw-site-"))) / "database"
+        path.write_bytes(data)
+        connection = stack.enter_context(closing(sqlite3.connect(f"{path.as_uri()}?mode=ro&immutable=1", uri=True)))
         for setting in ("trusted_schema = OFF", "cell_size_check = ON", "mmap_size = 0", "query_only = ON"):
             connection.execute(f"PRAGMA {setting}")
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES)

@@ -46,10 +46,11 @@ class MiniWoBEnv(BrowserEnv[None]):
         observation: ObservationMode = "text",
         marks: bool = False,
         max_pixels: int | None = None,
+        coordinates: tuple[int, int] | None = None,
     ) -> None:
         if task not in TASKS:
             raise ValueError(f"MiniWoB++ has no task {task!r}")
-        super().__init__(BrowserSession([SERVER]), observation, marks, max_pixels)
+        super().__init__(BrowserSession([SERVER]), observation, marks, max_pixels, coordinates)
         self.task = task
         self.deterministic = task not in MOVING
         self.url = f"{ORIGIN}/miniwob/{task}.html"

@@ -186,3 +186,19 @@ def test_an_error_contains_the_last_lines_of_its_traceback(where: str) -> None:
     lines = str(raised.value).splitlines()
     assert len(lines) < 14
     assert any("return 1 / int(where != self.where)" in line for line in lines)
+
+
+class Shadowed(Picture):
+    """Has an oracle with a mistake."""
+
+    def oracle(self) -> str:
+        nodes: Any = []
+        return str(nodes())
+
+
+def test_a_hint_names_the_line_of_a_mistake_of_the_oracle() -> None:
+    written: list[str] = []
+    play(Shadowed(), iter([":hint"]), written.append, nowhere)
+    assert ":hint raised" in written[-2]
+    assert f'File "{__file__}", line' in written[-2]
+    assert "'list' object is not callable" in written[-2]

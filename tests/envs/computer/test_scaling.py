@@ -1,6 +1,7 @@
 """Pictures smaller than the screen: their size, the coordinates of actions, and what is drawn on them."""
 
 import zlib
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from turnwise.envs.computer.scaling import Scale
 from turnwise.envs.desktop.env import DesktopEnv
 from turnwise.envs.runner.observations import MAX_OBSERVATION_BYTES
 from turnwise.envs.spaces import Png, PngSpace
+from turnwise.envs.web.custom_site import CustomSiteEnv
 from turnwise.tests.agents.pictures import claimed, noted
 
 
@@ -96,3 +98,53 @@ def test_the_space_and_a_black_picture_have_the_smaller_size() -> None:
     for png in (b"", damaged, small, *bombs, claimed(20_000, 20_000), noted(b"IHDR", b"", whole)):
         image = env._image(png)
         assert (image.width, image.height, int(image.pixels().max())) == (512, 384, 0)
+
+
+@pytest.mark.parametrize("grid", [(1000, 1000), (1036, 756)])
+def test_coordinates_are_those_of_a_grid(grid: tuple[int, int]) -> None:
+    for most in (None, 512 * 384):
+        scale = Scale.of(1024, 768, most, grid)
+        middle = scale.on_screen(Action("click", {"x": grid[0] / 2, "y": grid[1] / 4})).arguments
+        assert middle == {"x": 512.0, "y": 192.0}
+        drag = Action("drag", {"x": 0.0, "y": 0.0, "to_x": float(grid[0]), "to_y": float(grid[1])})
+        assert scale.on_screen(drag).arguments == {"x": 0.0, "y": 0.0, "to_x": 1023, "to_y": 767}
+        assert scale.in_picture([512.0, 192.0]) == [scale.picture[0] / 2, scale.picture[1] / 4]
+        for x, y in ((grid[0] + 1.0, 1.0), (1.0, grid[1] + 1.0), (-1.0, 1.0)):
+            with pytest.raises(Invalid, match=f"outside the picture of {grid[0]} x {grid[1]}"):
+                scale.on_screen(Action("click", {"x": x, "y": y}))
+
+
+@pytest.mark.parametrize("grid", [[1000], [1000, 0], [1000, True], [1000, 1e3]])
+def test_a_wrong_grid_is_refused(grid: Any) -> None:
+    with pytest.raises(ValueError, match="`coordinates` must be a width and a height"):
+        Scale.of(1024, 768, None, grid)
+
+
+def test_the_instructions_state_the_coordinates_of_screenshots() -> None:
+    assert "(left)" not in DesktopEnv().instructions()
+    for make in (DesktopEnv, CustomSiteEnv):
+        env = make(observation="screenshot")
+        assert f"x from 0 (left) to {env.width - 1} and y from 0 (top) to {env.height - 1}" in env.instructions()
+        env = make(observation="both", coordinates=(1000, 1000))
+        assert "x from 0 (left) to 1000 and y from 0 (top) to 1000" in env.instructions()
+        with pytest.raises(ValueError, match="`coordinates` are of screenshots"):
+            make(coordinates=(1000, 1000))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "click(500, 250)",
+        "pyautogui.click(500, 250)",
+        "Action: click(start_box='(500,250)')",
+        "Action: click(point='<point>500 250</point>')",
+    ],
+)
+def test_every_dialect_of_a_desktop_points_in_the_grid(text: str) -> None:
+    (click,) = DesktopEnv(observation="screenshot", coordinates=(1000, 1000))._parsed(text)
+    assert (click.arguments["x"], click.arguments["y"]) == (512, 192)
+
+
+def test_a_site_points_in_the_grid() -> None:
+    (drag,) = CustomSiteEnv(observation="both", coordinates=(1000, 1000))._parsed("drag_and_drop(500, 500, 1000, 0)")
+    assert [drag.arguments[name] for name in ("x", "y", "to_x", "to_y")] == [320, 240, 639, 0]

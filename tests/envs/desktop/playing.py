@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from turnwise.envs.base import Info
-from turnwise.envs.desktop.actions import resolve
+from turnwise.envs.computer.elements import resolve
 from turnwise.envs.desktop.env import DesktopEnv
 from turnwise.envs.desktop.own_files import FILE_MODE, FOLDER_MODE, HOME
 from turnwise.envs.desktop.task import DesktopTask, EndState

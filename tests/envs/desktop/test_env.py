@@ -3,7 +3,7 @@
 import hashlib
 
 import pytest
-from turnwise.envs.desktop.actions import resolve
+from turnwise.envs.computer.elements import resolve
 from turnwise.envs.desktop.desktop_session import DesktopSession
 from turnwise.envs.spaces import Png
 from turnwise.tests.envs.desktop.playing import Played, text_of

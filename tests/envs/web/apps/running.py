@@ -43,7 +43,7 @@ class Served:
         return self.judge(task, browser.answer), browser
 
     def judge(self, task: AppTask, answer: str | None) -> bool:
-        with opened(self.database) as connection:
+        with opened(self.database.read_bytes()) as connection:
             return task.check(connection, answer)
 
     def close(self) -> None:

@@ -69,14 +69,11 @@ def test_a_file_of_the_sandbox_is_only_read(file: Path) -> None:
             CREATE TABLE "two "" words" (id INTEGER PRIMARY KEY, "from" INTEGER REFERENCES "two "" words" (id));
             INSERT INTO "two "" words" VALUES (1, 1);
         """)
-    file.with_name(file.name + "-journal").write_bytes(b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7" + bytes(600))
-    before = {each.name: each.read_bytes() for each in file.parent.iterdir()}
-    with opened(file) as connection:
+    with opened(file.read_bytes()) as connection:
         assert read(connection)[0] == {"orders": [], 'two " words': [{"id": 1, "from": 1}]}
         for statement in ("INSERT INTO orders VALUES (1, '')", "ATTACH ':memory:' AS x", "SELECT load_extension('x')"):
             with pytest.raises(sqlite3.Error, match="not authorized"):
                 connection.execute(statement)
-    assert {each.name: each.read_bytes() for each in file.parent.iterdir()} == before
 
 
 @pytest.mark.parametrize(
@@ -90,7 +87,7 @@ def test_a_file_of_the_sandbox_is_only_read(file: Path) -> None:
 def test_a_file_may_not_exhaust_this_process(file: Path, schema: str, problem: str) -> None:
     with closing(sqlite3.connect(file)) as connection:
         connection.executescript(schema)
-    with opened(file) as connection, pytest.raises(sqlite3.Error, match=problem):
+    with opened(file.read_bytes()) as connection, pytest.raises(sqlite3.Error, match=problem):
         read(connection)
 
 
@@ -98,7 +95,7 @@ def test_queries_of_a_file_end(file: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(database, "TIMEOUT_S", 0.0)
     with closing(sqlite3.connect(file)) as connection, connection:
         connection.executemany("INSERT INTO orders (who) VALUES (?)", [("a",)] * 20_000)
-    with opened(file) as connection, pytest.raises(sqlite3.OperationalError, match="interrupted"):
+    with opened(file.read_bytes()) as connection, pytest.raises(sqlite3.OperationalError, match="interrupted"):
         read(connection)
 
 

@@ -1,7 +1,7 @@
 """References to elements in the actions of oracles."""
 
 import pytest
-from turnwise.envs.desktop.actions import resolve
+from turnwise.envs.computer.elements import resolve
 
 NODES = [
     {"role": "button", "name": "Save", "id": 3, "in_viewport": True},
