@@ -80,7 +80,7 @@ from .run_summaries import (
     trained_tokens,
 )
 from .success_costs import success_costs
-from .task_history import task_histories, trajectory_names
+from .task_history import played_seeds, task_histories, trajectory_names
 from .turns import acts, answered_turns, n_turns, part_sums
 from .updates import Updates, thinned
 
@@ -145,6 +145,7 @@ __all__ = [
     "next_scoring",
     "not_in_set",
     "part_sums",
+    "played_seeds",
     "returns_in",
     "reused_groups",
     "reward_set",

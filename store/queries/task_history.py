@@ -38,6 +38,13 @@ class TaskHistory:
     """By the newest version that sampled in the episode; None for episodes without a version."""
 
 
+def played_seeds(conn: Connection, run: str, env_id: str, options: Mapping[str, Any], split: str) -> set[int]:
+    """Return the seeds of the tasks of an environment in the surviving groups of a run."""
+    groups = select(rollout_group.c.task_no).where(surviving(rollout_group, run))
+    which = select(task.c.seed, task.c.options).where(task.c.no.in_(groups), task.c.env_id == env_id)
+    return {seed for seed, own in conn.execute(which.where(task.c.split == split)) if own == dict(options)}
+
+
 def task_histories(conn: Connection, run: str, purpose: Purpose) -> list[TaskHistory]:
     """Return the tasks of the surviving episodes of a run that a rate counts, in the order of their first draw."""
     which = (

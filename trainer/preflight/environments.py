@@ -28,6 +28,7 @@ from ...envs.sandboxes import any_sandboxed, missing_images
 from ...envs.spaces import has_images
 from ...errors import TurnwiseError
 from ...process.start import absolute
+from ...records import SPLITS
 from ...store import queries
 from ...store.database import Database
 from ..config.sections import HELD_OUT_SEED, EnvironmentConfig
@@ -291,6 +292,35 @@ async def _first_task(thread: EnvThread, split: str, timeout_s: float) -> int:
     """Return the seed of the first task of a split, or one of the held-out seeds if every seed is a task."""
     seeds = await thread.tasks(split, timeout_s)
     return HELD_OUT_SEED if seeds is None else seeds[0]
+
+
+@refuses("environments", Cost.ENVIRONMENTS, Command.RESUME)
+def changed_tasks(subject: Subject) -> Iterator[Refusal]:
+    """Refuse to resume a run that played tasks which its environments no longer list, such as rows that were edited.
+
+    An environment that cannot list its tasks is left to its episodes, which record the failure.
+    """
+    database, run, timeout_s = subject.database, subject.run, subject.config.rollout.reset_timeout_s
+
+    async def look(environment: EnvironmentConfig) -> Refusal | None:
+        try:
+            async with _made(environment, timeout_s) as thread:
+                listed = {split: await thread.tasks(split, timeout_s) for split in SPLITS}
+        except EnvError:
+            return None
+        for split, seeds in listed.items() if database is not None else ():
+            with database.read() as conn:
+                played = queries.played_seeds(conn, run, environment.id, environment.options, split)
+            if seeds is not None and (gone := played.difference(seeds)):
+                return Refusal(
+                    "environments",
+                    f"{environment.id} no longer has {len(gone)} of the {len(played)} tasks of `{split}` that run "
+                    f"`{run}` played: its rows or tasks were edited, moved or removed",
+                    "restore them to resume the run, or add `--fork` to begin a new run from its newest checkpoint",
+                )
+        return None
+
+    yield from _each(known(subject.config.played_environments), look)
 
 
 @refuses("environments", Cost.ENVIRONMENTS, *RUNS)

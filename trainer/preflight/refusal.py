@@ -92,6 +92,8 @@ class Subject:
     """The folder of the model, where the configuration does not name it: a checkpoint, or that of an evaluation."""
     policy: str = ""
     """The policy of an evaluation without a model: ``random``, ``oracle`` or the URL of a server."""
+    run: str = ""
+    """The name of the run that resumes."""
     note: Callable[[str], None] = lambda text: None
     """Receives what does not prevent the start, such as what could not be checked."""
 

@@ -80,7 +80,8 @@ def train(
         identity = _identify(config, database, fork, numbers)
     except Refused as refused:
         raise Refused([*refused.refusals, *check(Subject(config, Command.TRAIN, database))]) from None
-    refuse(check(Subject(config, identity.command, database, note=lambda text: report(Note(text)))))
+    subject = Subject(config, identity.command, database, run=identity.name, note=lambda text: report(Note(text)))
+    refuse(check(subject))
     database = database or open_database(store_url, create=True)
     logs = LogFolder.of(run_folder(database, identity.name))
     with hold_run(database, identity.name, SHUTDOWN.abandon), logs.writing("driver"):
