@@ -44,7 +44,8 @@ class Status(StrEnum):
     POLICY_ERROR = "policy_error"
     """The policy returned no action, or none within the timeout of the turn or of the group."""
     TIMEOUT = "timeout"
-    """The step of an action exceeded its timeout or that of the group. A reset that does is an ``env_error``."""
+    """A step exceeded its timeout or that of the group, in an environment that charges its policy with that
+    (``TurnEnv.charges_steps``). In any other, such a step is an ``env_error``, as is a reset."""
     CANCELLED = "cancelled"
     """The run ended it: the run stopped or resumed, the group's timeout expired while neither the policy nor a step was
     waited for, or the rollout controller dropped the member."""
@@ -60,6 +61,8 @@ class EndedBy(StrEnum):
     """The driver of the run: the worker was lost, the group's timeout expired, or the run stopped or resumed."""
 
 
+UNSCORED = "unscored"
+"""Key in a trajectory's ``extras``: the reward functions that could not score it (``envs.dataset.rubric.Unscored``)."""
 SCORED_STATUSES = frozenset({Status.COMPLETED, Status.TRUNCATED})
 """The statuses that have a reward. Every other final status is a failure, never a reward."""
 COUNTED_STATUSES = frozenset({*SCORED_STATUSES, Status.POLICY_ERROR, Status.TIMEOUT})

@@ -24,7 +24,9 @@ enables. The contract:
 """
 
 import math
+import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from inspect import get_annotations
 from types import FunctionType
@@ -68,8 +70,30 @@ class TurnEnv(gymnasium.Env[Obs, str]):
     """Whether its methods must run in the thread that made it, as a browser's must. If not, calls that take
     microseconds run in one thread for many environments, which costs a fraction of a thread per environment."""
 
+    charges_steps: bool = False
+    """Whether a step that exceeds its timeout is charged to the policy (``timeout``), because the step runs what the
+    agent wrote and sets no limit. If not, it is a failure of the environment (``env_error``), which is played again."""
+
     deadline: float = math.inf
     """When the call that runs times out, on the monotonic clock; the runner sets it before ``reset`` and ``step``."""
+    scoring_timeout_s: float = math.inf
+    """The timeout of scoring (``scoring``), in seconds; the runner sets it before ``step``."""
+    scoring_s: float = 0.0
+    """Seconds that the running step may take beyond its timeout because it scores, or those that its scoring took."""
+
+    @contextmanager
+    def scoring(self, limit_s: float | None = None) -> Iterator[None]:
+        """Score the episode inside, in ``step``: with a judge or a service, whatever is not the agent's action.
+
+        The time inside does not count against the timeout of the step, and has ``limit_s``, or without one
+        ``scoring_timeout_s`` (``rollout.scoring_timeout_s``). A timeout inside is never charged to the policy.
+        """
+        before, began = self.scoring_s, time.monotonic()
+        self.scoring_s = before + (self.scoring_timeout_s if limit_s is None else limit_s)
+        try:
+            yield
+        finally:
+            self.scoring_s = before + time.monotonic() - began
 
     def __init_subclass__(cls, **settings: Any) -> None:
         """Refuse a method that would hide an attribute of a base class. Raises TypeError."""
@@ -198,6 +222,7 @@ class Adapted(TurnEnv):
             )
         self.restorable = self._restorer() is not None
         self.thread_bound = bool(self._get("thread_bound", TurnEnv.thread_bound))
+        self.charges_steps = bool(self._get("charges_steps", TurnEnv.charges_steps))
         nondeterministic = bool(getattr(inner.spec, "nondeterministic", False))
         self.deterministic = bool(self._get("deterministic", not nondeterministic))
         self._max_turns = max_turns
@@ -351,7 +376,7 @@ class Adapted(TurnEnv):
 
     def _pass_deadline(self) -> None:
         if isinstance(self.core, TurnEnv):
-            self.core.deadline = self.deadline
+            self.core.deadline, self.core.scoring_timeout_s = self.deadline, self.scoring_timeout_s
 
 
 def checked_actions(env: TurnEnv) -> list[tuple[str, float]]:

@@ -5,6 +5,7 @@
     ├── EnvironmentFailed     the environment raised; the message ends with its traceback's last lines
     ├── EnvironmentBroken     a return value breaks the contract (type, NaN, size)
     ├── EnvTimeout            a call exceeded its timeout
+    │   └── ScoringTimeout    while it scored the episode
     └── NotTrainable          a run must not train on its rewards
 
 Each is a failure, never a reward: the episode loop records it as the trajectory's status and error text.
@@ -37,6 +38,10 @@ class EnvironmentBroken(EnvError):
 
 class EnvTimeout(EnvError):
     """A call exceeded its timeout; its thread was abandoned."""
+
+
+class ScoringTimeout(EnvTimeout):
+    """Scoring exceeded its timeout, which is apart from that of the agent's action."""
 
 
 class NotTrainable(EnvError):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class StepTimeout(EnvTimeout):
-    """The step of an action exceeded its timeout; any other call that does is a failure of the environment."""
+    """A step exceeded its timeout, and the policy is charged with it (``timeouts.Fault``)."""
 
 
 @dataclass(slots=True)

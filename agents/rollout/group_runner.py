@@ -235,7 +235,9 @@ class GroupRunner:
             if outcome is not None and outcome.status in reusable and not env_thread.lost:
                 self._environments.keep(env_thread)
             elif outcome is not None and member.dropped:
-                longest_call_s = max(self._timeouts.reset_s, self._timeouts.step_s, SNAPSHOT_S)
+                longest_call_s = max(
+                    self._timeouts.reset_s, self._timeouts.step_s + self._timeouts.scoring_s, SNAPSHOT_S
+                )
                 self._environments.close_later(env_thread, longest_call_s + self._close_timeout_s)
             else:
                 await run_to_completion(env_thread.close(self._close_timeout_s))

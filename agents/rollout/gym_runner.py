@@ -12,10 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
-from time import monotonic, perf_counter
+from time import perf_counter
 from typing import TYPE_CHECKING
 
-from ...envs.errors import EnvError, EnvTimeout
+from ...envs.errors import EnvError, EnvTimeout, ScoringTimeout
 from ...errors import TurnwiseError
 from ...records import Limit, Message, Status, Step
 from ..errors import EngineFailed, HorizonReached, PolicyFailed
@@ -23,6 +23,7 @@ from .episode import Episode, StepTimeout
 from .player import Patchable, PlayerTurn, Restorable
 from .progress import BranchPoint
 from .screenshots import take_screenshot
+from .timeouts import Fault
 
 if TYPE_CHECKING:
     from ...envs.runner.step_result import StepResult
@@ -30,10 +31,6 @@ if TYPE_CHECKING:
 PLAYER_GRACE_S = 1.0
 """Seconds added to the turn's timeout before a player is cancelled. A player bounds its own wait by that timeout, and
 its error names the part that did not answer."""
-
-FAIR_SHARE = 0.5
-"""Share of the group's timeout that the turns of an episode need to have had for the policy to be charged with its
-expiry: an earlier attempt, or the reset, may have taken the rest."""
 
 SNAPSHOT_S = 30.0
 """Least timeout of a snapshot, in seconds. An environment bounds its own wait by less, and then has no snapshot. The
@@ -47,15 +44,14 @@ class GymRunner:
         self._episode = episode
         self._member = episode.member
         self._timeouts = episode.timeouts
-        self._began = 0.0
-        """When the first turn began, on the monotonic clock."""
+        self._fault = self._new_fault()
 
     async def run(self) -> Status:
         """Play the episode from its reset, or from the point at which it continues another one."""
         episode, horizon = self._episode, self._episode.group.horizon
         result = await self._begin()
         progress = episode.progress
-        self._began = monotonic()
+        self._fault = self._new_fault()
         while progress.turns < horizon.max_turns:
             episode.record.check()
             await episode.record.wait_for_room()
@@ -90,12 +86,13 @@ class GymRunner:
         images, messages = images_by_hash(before), list(played.messages)
         kept = {} if screenshot is None else {hashlib.sha256(screenshot).hexdigest(): screenshot}
         try:
-            with self._charged(StepTimeout, "the environment applied an action"):
-                result = await episode.env_thread.step(played.text, self._timeouts.step_s)
+            with self._charged(StepTimeout, "the environment applied an action"), self._fault.step():
+                result = await episode.env_thread.step(played.text, self._timeouts.step_s, self._timeouts.scoring_s)
         except EnvError as error:
             failed = _step(progress.turns, before, played, messages, images, kept, model_ms)
             episode.record.append([failed], messages, images | kept)
-            if isinstance(error, EnvTimeout):
+            is_scoring = isinstance(error, ScoringTimeout)
+            if isinstance(error, EnvTimeout) and self._fault.is_policys_step(is_scoring):
                 raise StepTimeout(str(error)) from error
             raise
         if result.patch is not None and isinstance(episode.player, Patchable):
@@ -105,6 +102,9 @@ class GymRunner:
         progress.success, progress.last = result.success, result
         progress.add_extras(result, step.index)
         return result
+
+    def _new_fault(self) -> Fault:
+        return Fault(self._timeouts.group_s, self._episode.env_thread.charges_steps)
 
     async def _screenshot(self, seen: StepResult) -> bytes | None:
         """Return the screenshot of an observation, if the run keeps those of all."""
@@ -125,24 +125,23 @@ class GymRunner:
 
     @contextmanager
     def _charged(self, error: type[TurnwiseError], action: str) -> Iterator[None]:
-        """Raise ``error`` if the group's timeout expires inside: the end of a slow episode depends on the policy.
+        """Raise ``error`` if the group's timeout expires inside, and ``Fault`` charges the policy with it.
 
-        The policy is not charged if its turns had less than ``FAIR_SHARE`` of the timeout, or if its engine or server
-        does not respond. The cancellation then remains.
+        The policy is not charged if its engine or server does not respond. Otherwise the cancellation remains.
 
         Raises:
             EngineFailed: the cause of the cancellation.
         """
-        group_s = self._timeouts.group_s
         try:
             yield
         except (asyncio.CancelledError, TimeoutError) as ended:
             late = self._member.is_late()
             if (late or isinstance(ended, TimeoutError)) and (failure := _engine_failure(ended)):
                 raise failure from None
-            if not late or monotonic() - self._began < FAIR_SHARE * group_s:
+            charged = error is PolicyFailed or self._fault.is_policys_step(self._episode.env_thread.is_scoring)
+            if not (late and charged and self._fault.is_policys_group()):
                 raise
-            raise error(f"its group's timeout of {group_s:g} s expired while {action}") from None
+            raise error(f"its group's timeout of {self._timeouts.group_s:g} s expired while {action}") from None
 
 
 def images_by_hash(result: StepResult) -> dict[str, bytes]:

@@ -26,13 +26,14 @@ import numpy as np
 from gymnasium.spaces import Space
 
 from ...errors import suggestion
+from ...records import UNSCORED
 from ..base import Obs
 from ..episode import EpisodeEnv, Turn
 from ..errors import EnvironmentBroken, EnvironmentFailed, wrap_error
 from ..spaces import FreeText
 from .coroutines import results_of
 from .rows import NUMBERS, Row, Rows, Source, content_hash, folder_of, hashes_of, kept, place, rows_of, seed_of
-from .rubric import Ending, Message, RewardFunction, Rubric
+from .rubric import Ending, Message, RewardFunction, Rubric, Unscored
 
 T = TypeVar("T")
 
@@ -195,15 +196,18 @@ class DatasetEnv(EpisodeEnv[RowEpisode]):
             raise EnvironmentBroken(f"`is_valid` returned {valid!r:.60}; it must return True or False")
         self._add_message("assistant", action)
         answer = self.respond(action, self.row, self.conversation)
-        observation = _now(answer, self._seconds_left()) if inspect.isawaitable(answer) else answer
+        observation = self._now(answer) if inspect.isawaitable(answer) else answer
         if observation is not None:
             self._add_message("user", observation)
             if len(self.episode.messages) < 2 * self.max_turns + 1:
                 return Turn(observation, valid=bool(valid))
-        values = self._rubric.values(self._ending(action), self._seconds_left())
+        values = self._rubric.values(self._ending(action), self.scoring, self.scoring_timeout_s)
         parts = {name: self._rubric.weights[name] * value for name, value in values.items()}
         success = next(iter(values.values())) >= self.success_at
-        return Turn("" if observation is None else observation, parts, bool(valid), over=True, success=success)
+        unscored = [name for name, value in values.items() if isinstance(value, Unscored)]
+        info = {"extras": {UNSCORED: unscored}} if unscored else {}
+        observation = "" if observation is None else observation
+        return Turn(observation, parts, bool(valid), over=True, success=success, info=info)
 
     def _add_message(self, role: str, content: Any) -> None:
         message = {"role": role, "content": content}
@@ -212,16 +216,12 @@ class DatasetEnv(EpisodeEnv[RowEpisode]):
     def _ending(self, action: str) -> Ending:
         return Ending(self, action, self.row, self.conversation, self.episode.where)
 
-    def _seconds_left(self) -> float | None:
-        """Return the time until the call times out, in seconds; None without a timeout."""
-        return None if math.isinf(self.deadline) else max(0.0, self.deadline - time.monotonic())
-
-
-def _now(work: Awaitable[Any], timeout_s: float | None) -> Any:
-    """Return the result of an awaitable, or raise its exception."""
-    (result,) = results_of([work], timeout_s, "`respond`")
-    if isinstance(result, Exception):
-        raise result
-    if isinstance(result, BaseException):  # such as SystemExit, which ends no other thread than this one
-        raise wrap_error("`respond`", result)
-    return result
+    def _now(self, work: Awaitable[Any]) -> Any:
+        """Return the result of an awaitable, or raise its exception."""
+        with self.scoring(math.inf):  # a wait for a judge does not count, and all others have the timeout of the step
+            (result,) = results_of([work], max(0.0, self.deadline - time.monotonic()), "`respond`")
+        if isinstance(result, Exception):
+            raise result
+        if isinstance(result, BaseException):  # such as SystemExit, which ends no other thread than this one
+            raise wrap_error("`respond`", result)
+        return result

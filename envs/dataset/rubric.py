@@ -7,6 +7,7 @@ The parameters of a reward function are filled by name: ``action`` (the last ans
 import inspect
 import math
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from inspect import Parameter
@@ -16,7 +17,7 @@ import numpy as np
 
 from ...errors import suggestion
 from ...sandbox.errors import SandboxError
-from ..errors import EnvironmentBroken, wrap_error
+from ..errors import EnvironmentBroken, ScoringTimeout, wrap_error
 from .coroutines import results_of
 from .rows import Row
 
@@ -24,6 +25,10 @@ RewardFunction: TypeAlias = Callable[..., float | Awaitable[float]]
 Message: TypeAlias = dict[str, Any]
 """``{"role": "user" | "assistant", "content": …}``: an observation, or an answer of the agent."""
 _NUMBERS = (int, float, np.integer, np.floating, np.bool_)
+
+
+class Unscored(float):
+    """The value of a reward function for an episode that it could not score; the share of such episodes is a metric."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,27 +89,33 @@ class Rubric:
         for name, function in self._functions.items():
             _arguments(name, function, ending)
 
-    def values(self, ending: Ending, timeout_s: float | None) -> dict[str, float]:
+    def values(
+        self, ending: Ending, scoring: Callable[..., AbstractContextManager[None]], timeout_s: float
+    ) -> dict[str, float]:
         """Return the value of each function, without its weight. Asynchronous functions run at the same time.
+
+        ``scoring`` is ``TurnEnv.scoring``: the functions have ``timeout_s``, each asynchronous one for itself.
 
         Raises:
             EnvironmentFailed: a function raised.
             EnvironmentBroken: a function did not return a finite number.
             SandboxError: a function raised it.
-            EnvTimeout: an asynchronous function did not return within ``timeout_s``.
+            ScoringTimeout: an asynchronous function did not return within ``timeout_s``.
         """
         found: dict[str, Any] = {}
-        for name, function in self._functions.items():
-            try:
-                found[name] = function(**_arguments(name, function, ending))
-            except (SandboxError, EnvironmentBroken):
-                raise
-            except (Exception, SystemExit) as error:
-                raise _raised(name, ending, error) from error
+        with scoring():
+            for name, function in self._functions.items():
+                try:
+                    found[name] = function(**_arguments(name, function, ending))
+                except (SandboxError, EnvironmentBroken):
+                    raise
+                except (Exception, SystemExit) as error:
+                    raise _raised(name, ending, error) from error
         waiting = [name for name, value in found.items() if inspect.isawaitable(value)]
         if waiting:
             named = f"the reward function {' or '.join(f'`{name}`' for name in waiting)} ({ending.where})"
-            results = results_of([found[name] for name in waiting], timeout_s, named)
+            with scoring(math.inf):  # they have their timeouts
+                results = results_of([found[name] for name in waiting], timeout_s, named, ScoringTimeout)
             found |= dict(zip(waiting, results, strict=True))
         return {name: _number(name, value, ending) for name, value in found.items()}
 
@@ -153,7 +164,7 @@ def _number(name: str, value: Any, ending: Ending) -> float:
         raise EnvironmentBroken(
             f"the reward function `{name}` returned {value!r:.60} for {ending.where}; it must return a finite number"
         )
-    return float(value)
+    return value if isinstance(value, Unscored) else float(value)
 
 
 def _raised(name: str, ending: Ending, error: BaseException) -> Exception:

@@ -13,7 +13,7 @@ from typing import Any
 from ...process.children import copies_end, unblock_signals
 from ...process.limits import limits, raise_again
 from ...process.output import check_descriptors
-from ..base import TurnEnv
+from ..base import Adapted, TurnEnv
 from ..errors import EnvironmentFailed
 
 LOG = logging.getLogger(__name__)
@@ -59,6 +59,18 @@ class Place:
     def __init__(self, env: TurnEnv | None = None) -> None:
         self.env = env
         """None before the environment is made, and once it is closed or elsewhere."""
+
+    @property
+    def scoring_s(self) -> float:
+        """Seconds by which the running call may exceed its timeout because it scores (``TurnEnv.scoring``)."""
+        core = self.env.core if isinstance(self.env, Adapted) else self.env
+        return core.scoring_s if isinstance(core, TurnEnv) else 0.0
+
+    def forget_scoring(self) -> None:
+        """Begin the next call without the scoring of the one before."""
+        core = self.env.core if isinstance(self.env, Adapted) else self.env
+        if isinstance(core, TurnEnv):
+            core.scoring_s = 0.0
 
 
 class CallThread(threading.Thread):

@@ -5,8 +5,8 @@ environments share one: the calls that wait at the same time run one after anoth
 event loop together. The other environments have a thread each.
 
 * Only environments that are not ``thread_bound`` share the thread.
-* The timeout of a call counts from its start. When it expires, the thread is abandoned with that call alone: a new
-  thread takes over the calls behind it.
+* The timeout of a call counts from its start, without the time in which it scores (``TurnEnv.scoring``). When it
+  expires, the thread is abandoned with that call alone: a new thread takes over the calls behind it.
 * Calls in the shared thread are measured. Once those of an environment take long on average, its instances leave for
   threads of their own, so that they do not wait for one another.
 """
@@ -26,6 +26,8 @@ T = TypeVar("T")
 
 MEAN_CALL_MAX_S = 0.005
 """Mean duration of the calls of an environment, in seconds, above which its instances do not share a thread."""
+SCORING_POLL_S = 1.0
+"""Seconds between checks of a call that scores, whose timeout may move."""
 MEAN_RATE = 0.02
 """Weight of one call in that mean. A call of 0.25 s exceeds the bound alone."""
 
@@ -41,7 +43,7 @@ class Overrun(Exception):
 class _Call:
     """One call. The thread sets its times; everything else belongs to the event loop."""
 
-    __slots__ = ("_claim", "began", "ended", "future", "key", "name", "place", "timeout_s", "work")
+    __slots__ = ("_claim", "began", "ended", "future", "is_awaited", "key", "name", "place", "timeout_s", "work")
 
     def __init__(self, place: Place, key: str, name: str, work: Callable[[], Any], timeout_s: float) -> None:
         self.place = place
@@ -49,6 +51,7 @@ class _Call:
         self.name = name
         self.work = work
         self.timeout_s = timeout_s
+        self.is_awaited = True
         self.future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self.began = self.ended = 0.0
         self._claim = threading.Lock()
@@ -62,6 +65,10 @@ class _Call:
             return self.work()
         finally:
             self.ended = monotonic()
+
+    def due(self, now: float) -> float:
+        """Return when the call times out; scoring is added to its timeout, unless nobody awaits it any more."""
+        return (self.began or now) + self.timeout_s + (self.place.scoring_s if self.is_awaited else 0.0)
 
 
 class _Claimed(BaseException):
@@ -140,6 +147,7 @@ class Calls:
         for call in self._calls:
             if call.place is place:
                 call.timeout_s = min(call.timeout_s, now - (call.began or now) + timeout_s)
+                call.is_awaited = False
 
     def _submit(self, one: _Call) -> None:
         def deliver(result: Any, error: BaseException | None) -> None:
@@ -183,11 +191,14 @@ class Calls:
         self._watch = None
         self._settle()
         now = monotonic()
-        late = [call for call in self._calls if call.began and now >= call.began + call.timeout_s]
+        late = [call for call in self._calls if call.began and now >= call.due(now)]
         if late:
             self._replace(late)
         if self._calls:
-            self._watch_until(min((call.began or now) + call.timeout_s for call in self._calls))
+            due = min(call.due(now) for call in self._calls)
+            self._watch_until(
+                min(due, now + SCORING_POLL_S) if any(call.place.scoring_s for call in self._calls) else due
+            )
 
     def _replace(self, late: list[_Call]) -> None:
         # The abandoned thread alone closes its environment, after the call: a new one would close it during the call.

@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 
 from ...sandbox.errors import SandboxBroken
 from ..base import TurnEnv, provides
-from ..errors import EnvError, EnvironmentFailed, EnvTimeout
+from ..errors import EnvError, EnvironmentFailed, EnvTimeout, ScoringTimeout
 from ..registry import make
 from ..tasks import env_package
 from .call_thread import Place
@@ -49,6 +49,8 @@ class EnvThread:
         self.lost = False
         self.deterministic = True
         """Set by ``make``."""
+        self.charges_steps = False
+        """``TurnEnv.charges_steps``; set by ``make``."""
         self.restorable = False
         """Whether ``snapshot`` and ``restore`` work; set by ``make``."""
         self.runner = "gym"
@@ -82,6 +84,7 @@ class EnvThread:
             self.restorable = bool(env.restorable)
             self.holds_sandbox = bool(env.sandboxed and not env.keeps_sandbox)
             self.deterministic = bool(env.deterministic)
+            self.charges_steps = bool(env.charges_steps)
             self.runner = str(env.runner)
             self.has_screenshots = provides(env, "screenshot")
             return env
@@ -108,11 +111,20 @@ class EnvThread:
 
         return await self.run("reset", work, timeout_s)
 
-    async def step(self, action: str, timeout_s: float) -> StepResult:
-        """Take one turn with the answer in ``action``: the environment receives no leading thoughts."""
+    @property
+    def is_scoring(self) -> bool:
+        """Return whether the running step scores the episode, or did."""
+        return self._place.scoring_s > 0
+
+    async def step(self, action: str, timeout_s: float, scoring_timeout_s: float | None = None) -> StepResult:
+        """Take one turn with the answer in ``action``: the environment receives no leading thoughts.
+
+        Scoring in it has a timeout of its own; by default, it is as long.
+        """
 
         def work(env: TurnEnv) -> StepResult:
             began, env.deadline = time.perf_counter(), time.monotonic() + timeout_s
+            env.scoring_timeout_s = timeout_s if scoring_timeout_s is None else scoring_timeout_s
             try:
                 answer = env.step(without_thoughts(action))
             except SandboxBroken as error:
@@ -145,6 +157,7 @@ class EnvThread:
             place = Place(self._place.env)
             self._move(Calls(self.env_id, place), place)
         env = self._place.env
+        self._place.forget_scoring()
         return await self._call(what, lambda: work(env), timeout_s)  # type: ignore[arg-type]
 
     async def close(self, timeout_s: float) -> None:
@@ -185,6 +198,8 @@ class EnvThread:
         try:
             return await self._calls.call(self._place, self._key, name, work, timeout_s)
         except Overrun:
-            self.lost = True
+            self.lost, scoring = True, self.is_scoring
             self._leave()
+            if scoring:
+                raise ScoringTimeout(f"{name}: scoring exceeded its timeout; its thread is abandoned") from None
             raise EnvTimeout(f"{name} did not return within {timeout_s:g} s; its thread is abandoned") from None

@@ -79,7 +79,7 @@ class World(TurnEnv):
 
 gymnasium.register("World-v0", entry_point=World)
 """
-FAULTS = {"reset": "env_error", "step": "env_error", "hang": "timeout", "nan": "env_error", "large": "env_error"}
+FAULTS = {"reset": "env_error", "step": "env_error", "hang": "env_error", "nan": "env_error", "large": "env_error"}
 CODE = "code"
 """The healthy world in Docker sandboxes."""
 KINDS = {"": 4.0, "flaky": 2.0, **dict.fromkeys(FAULTS, 1.0), CODE: 6.0}

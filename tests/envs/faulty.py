@@ -21,10 +21,10 @@ class FaultyEnv(TurnEnv):
     """The action ``fault`` causes ``fault``. With ``where`` (make, instructions, check_trainable, reset or close) the
     fault happens in that call instead."""
 
-    def __init__(self, fault: str = "", where: str = "step") -> None:
+    def __init__(self, fault: str = "", where: str = "step", charges_steps: bool = False) -> None:
         self.action_space = FreeText(words=("go", "fault"))
         self.observation_space = FreeText(100, words=("on",))
-        self.fault, self.where = fault, where
+        self.fault, self.where, self.charges_steps = fault, where, charges_steps
         self.thread = threading.get_ident()
         self.closed = False
         if where == "make":

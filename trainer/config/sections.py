@@ -115,7 +115,9 @@ class RolloutConfig(Section):
     reset_timeout_s: float = Field(_TIMEOUTS.reset_s, gt=0)
     """Timeout of one environment reset, including the wait for a sandbox."""
     step_timeout_s: float = Field(_TIMEOUTS.step_s, gt=0)
-    """Timeout of one environment step."""
+    """Timeout of one environment step, without scoring. An environment that exceeds it fails (`env_error`)."""
+    scoring_timeout_s: float = Field(_TIMEOUTS.scoring_s, gt=0)
+    """Timeout of the scoring of an episode, such as by a rubric. A judge's wait for a free request does not count."""
     turn_timeout_s: float = Field(_TIMEOUTS.turn_s, gt=0)
     """Timeout of one completion of the policy."""
     group_timeout_s: float = Field(_TIMEOUTS.group_s, gt=0)
@@ -127,8 +129,14 @@ class RolloutConfig(Section):
 
     @property
     def timeouts(self) -> Timeouts:
-        """The four timeouts as one record."""
-        return Timeouts(self.reset_timeout_s, self.step_timeout_s, self.turn_timeout_s, self.group_timeout_s)
+        """The timeouts as one record."""
+        return Timeouts(
+            self.reset_timeout_s,
+            self.step_timeout_s,
+            self.turn_timeout_s,
+            self.group_timeout_s,
+            self.scoring_timeout_s,
+        )
 
 
 class LoraConfig(Section):

@@ -14,11 +14,12 @@ import pyarrow
 import pytest
 from datasets import Dataset, DatasetDict
 from pyarrow import parquet
-from turnwise.envs import EnvironmentBroken, EnvironmentFailed, EnvTimeout, make
+from turnwise.envs import EnvironmentBroken, EnvironmentFailed, make
 from turnwise.envs.authoring.check import check
 from turnwise.envs.authoring.checks import CHECKS
 from turnwise.envs.dataset import coroutines
 from turnwise.envs.dataset.rows import NUMBERS
+from turnwise.envs.errors import ScoringTimeout
 from turnwise.envs.runner.env_thread import EnvThread
 from turnwise.tests.envs.dataset.capitals import CAPITALS, Capitals, brief, correct, kind
 
@@ -128,10 +129,8 @@ def test_asynchronous_functions_run_at_the_same_time_and_end_at_the_timeout() ->
     assert env.step("Paris")[1] == 3.0
     env = kind(rubric={endless: 1.0})
     env.reset(seed=0)
-    env.deadline = 0.0
-    with pytest.raises(
-        EnvTimeout, match=r"function `endless` \(row 0 of `train`\) did not return before the timeout of"
-    ):
+    env.scoring_timeout_s = 0.0
+    with pytest.raises(ScoringTimeout, match=r"function `endless` \(row 0 of `train`\) did not return before its"):
         env.step("Paris")
 
 
@@ -148,9 +147,9 @@ def test_a_function_that_blocks_the_event_loop_ends_at_the_timeout_and_blocks_no
 
     env = kind(rubric={blocking: 1.0})
     env.reset(seed=0)
-    env.deadline = time.monotonic() + 0.1
+    env.scoring_timeout_s = 0.1
     with pytest.raises(
-        EnvTimeout, match=r"`blocking` \(row 0 of `train`\) did not .* blocks their event loop; `await`"
+        ScoringTimeout, match=r"`blocking` \(row 0 of `train`\) did not .* blocks their event loop; `await`"
     ):
         env.step("Paris")
     other = kind(rubric={brief: 1.0})

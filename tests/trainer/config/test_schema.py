@@ -34,6 +34,7 @@ OPERATIONAL = {
         "num_engines",
         "reset_timeout_s",
         "screenshots",
+        "scoring_timeout_s",
         "step_timeout_s",
         "turn_timeout_s",
         "group_timeout_s",
@@ -166,8 +167,8 @@ def test_the_learning_rate_does_not_depend_on_the_clock_if_max_steps_is_given(
 
 def test_every_rollout_timeout_reaches_the_record() -> None:
     assert RolloutConfig().timeouts == Timeouts()
-    given = RolloutConfig(reset_timeout_s=1, step_timeout_s=2, turn_timeout_s=3, group_timeout_s=4)
-    assert given.timeouts == Timeouts(1, 2, 3, 4)
+    given = RolloutConfig(reset_timeout_s=1, step_timeout_s=2, turn_timeout_s=3, group_timeout_s=4, scoring_timeout_s=5)
+    assert given.timeouts == Timeouts(1, 2, 3, 4, 5)
 
 
 def test_two_configurations_share_no_component() -> None:
