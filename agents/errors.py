@@ -17,6 +17,10 @@ class PolicyFailed(TurnwiseError):
     """
 
 
+class ModelRefused(PolicyFailed):
+    """The model answered with a refusal."""
+
+
 class AnswerLate(PolicyFailed):
     """The server sent no complete answer within the timeout."""
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...envs.tasks import env_key
 from ...rates import success_rate
-from ...records import SCORED_STATUSES, Group, Source, Trajectory
+from ...records import SCORED_STATUSES, UNSCORED, Group, Source, Trajectory
 from ...store.operations import BatchItem
 from ..algorithms.losses.base import SOURCES
 from ..telemetry.events import REWARD_PART
@@ -80,6 +80,7 @@ def batch_metrics(groups: Sequence[Group], batch: Batch) -> dict[str, Any]:
     by_environment = _limits_by_environment(groups)
     sources = np.concatenate([np.empty(0, np.int8), *(one.sample.sources[kept] for one, kept in trained)])
     authors = {SOURCES[index].value: int(count) for index, count in enumerate(np.bincount(sources)) if count}
+    unscored = batch.unscored + sum(UNSCORED in member.extras for member in members)
     return {
         "success": success_rate(
             (trajectory.success, trajectory.status, trajectory.reward)
@@ -105,6 +106,7 @@ def batch_metrics(groups: Sequence[Group], batch: Batch) -> dict[str, Any]:
         "expired_groups": len({group.id for group in groups} - set(batch.groups)),
         "missing_fraction": max(0.0, 1 - present / opened),
         "unscored_members": batch.unscored,
+        "unscored_fraction": unscored / max(len(members) + batch.unscored, 1),
         "replayed_fraction": authors.get(Source.REPLAY.value, 0) / max(len(sources), 1),
         "replayed_swept_fraction": batch.swept_replayed_tokens / max(batch.replayed_tokens, 1),
     }

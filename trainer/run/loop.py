@@ -12,7 +12,7 @@ from ..context import RunContext
 from ..evaluation.in_run import IN_TRAINING
 from ..learner.update import UpdateResult, update_event
 from ..telemetry.events import Note, UpdateDone
-from ..telemetry.limits import warning
+from ..telemetry.limits import NOTABLE_SHARE, warning
 from .group_source import GroupSource
 from .preparation import RunParts
 from .profile import RunProfile
@@ -122,6 +122,7 @@ class TrainingLoop:
         await context.store.add_metrics(PACE, trained.update, {"update_seconds": seconds} | pace_of(event.metrics))
         context.report(event)
         self._warn_of_limits(event)
+        self._warn_of_unscored(event)
         if self._profile is not None:
             await self._profile.count(trained.update)
 
@@ -132,10 +133,26 @@ class TrainingLoop:
                 self._warned.add(limit)
                 self._context.report(Note(text))
 
+    def _warn_of_unscored(self, event: UpdateDone) -> None:
+        """Warn once per process if more than a tenth of the episodes have no score of a judge."""
+        shares = [float(value) for name, value in event.metrics.items() if name.endswith(UNSCORED_FRACTION)]
+        if (share := max(shares, default=0.0)) > NOTABLE_SHARE and UNSCORED_FRACTION not in self._warned:
+            self._warned.add(UNSCORED_FRACTION)
+            self._context.report(
+                Note(
+                    f"update {event.update}: a judge gave no score to {share:.0%} of the episodes "
+                    f"(`{UNSCORED_FRACTION}`): try its model and server; `turnwise runs logs` prints the reasons"
+                )
+            )
+
 
 def pace_of(metrics: Mapping[str, Any]) -> dict[str, Any]:
     """Return the rates and busy fractions of an update."""
     return {name: value for name, value in metrics.items() if name.endswith(("_per_s", "_busy_fraction"))}
+
+
+UNSCORED_FRACTION = "unscored_fraction"
+"""Name, or its end, of the metrics for the share of the episodes that a judge gave no score."""
 
 
 class EmptyBatches:

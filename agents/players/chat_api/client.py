@@ -246,7 +246,7 @@ class ChatApi:
                 raise PolicyFailed(f"the response is longer than {MAX_BODY_BYTES:,} bytes")
             return completion_text(parse(body))
         except PolicyFailed as error:
-            raise PolicyFailed(f"{self._shown}: {self._clean(str(error))}") from None
+            raise type(error)(f"{self._shown}: {self._clean(str(error))}") from None
 
     def _failed(self, reason: str) -> EngineFailed:
         return EngineFailed(f"{self._shown} returned {self._clean(reason)}")

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from ...errors import PolicyFailed
+from ...errors import ModelRefused, PolicyFailed
 
 MAX_SHOWN_CHARS = 300
 """Limit on a server's text in an error, in characters."""
@@ -52,7 +52,8 @@ def completion_text(value: Any) -> str:
     text, called = _text(message.get("content")), bool(message.get("tool_calls") or message.get("function_call"))
     if text is None or (called and not text):
         named = f"`finish_reason` {ended!r}" if isinstance(ended, str) else "no `finish_reason`"
-        raise PolicyFailed(f"the model returned no text ({named}): {_instead(message, called)}")
+        kind = ModelRefused if message.get("refusal") else PolicyFailed
+        raise kind(f"the model returned no text ({named}): {_instead(message, called)}")
     return text
 
 

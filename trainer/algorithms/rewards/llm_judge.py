@@ -4,7 +4,7 @@ Source: ours.
 
 A judge that does not answer, even after the retries, is a failure: the trajectory is left out of its group like a
 failed one, counted as ``unscored``, and never gets a reward for it. What the agent's text makes the judge answer is an
-outcome: an answer that is no score (``agents.judge``) gives the score ``unscored``. The score, or the reason for its
+outcome: a text that is not a score (``agents.judge``) gives the score ``unscored``. The score, or the reason for its
 absence, is stored with the trajectory.
 """
 
@@ -17,7 +17,7 @@ from typing import Any, ClassVar, TypeVar
 from pydantic import Field, PrivateAttr
 
 from ....agents import judge
-from ....agents.errors import AnswerLate, EngineFailed
+from ....errors import TurnwiseError
 from ....records import Group, Trajectory
 from ..groups import PerTurn, Shaped
 from .base import RewardShaper
@@ -87,12 +87,20 @@ class LLMJudge(RewardShaper):
     _calls: int = PrivateAttr(0)
     """Calls in progress; the last one closes the client."""
     _has_scored: bool = PrivateAttr(False)
+    _verdicts_since: list[bool] = PrivateAttr(default_factory=list)
+    """Whether each verdict since the last update has no score."""
 
     def __call__(self, group: Group, rewards: PerTurn) -> list[Shaped]:
         """Return the rewards with the scores added. Thread-safe: all calls share ``max_concurrent_requests``."""
         with self._shared_client() as client:
             verdicts = client.run(self._verdicts(client.server, group))
+        self._verdicts_since += ["unscored" in verdict or "error" in verdict for verdict in verdicts]
         return [self._shaped(turns, verdict) for turns, verdict in zip(rewards, verdicts, strict=True)]
+
+    def metrics(self) -> dict[str, float]:
+        """Return the share of the verdicts without a score since the last update."""
+        verdicts, self._verdicts_since = self._verdicts_since, []
+        return {"unscored_fraction": sum(verdicts) / max(len(verdicts), 1)}
 
     def _shaped(self, turns: list[float], verdict: dict[str, Any]) -> Shaped:
         if "score" not in verdict:
@@ -121,7 +129,11 @@ class LLMJudge(RewardShaper):
         """Return per trajectory its ``score`` or, if the judge does not answer, the ``error``."""
 
         async def verdict(trajectory: Trajectory) -> dict[str, Any]:
-            found, episode = dict[str, Any](), render_episode(group, trajectory)
+            found = dict[str, Any]()
+            try:
+                episode = render_episode(group, trajectory)
+            except TurnwiseError as error:
+                return {"error": str(error)}
             for attempt in range(self.max_retries + 1):
                 if attempt:
                     await asyncio.sleep(RETRY_PAUSE_S * 2 ** (attempt - 1))
@@ -134,7 +146,7 @@ class LLMJudge(RewardShaper):
                         found = {"score": self.unscored, "unscored": str(error)}
                     else:
                         found = {"error": f"{error}; {judge.UNFIT}"}
-                except (AnswerLate, EngineFailed) as error:
+                except TurnwiseError as error:
                     found = {"error": str(error)}
             return found
 
