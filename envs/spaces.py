@@ -78,7 +78,11 @@ class Png(bytes):
         return int.from_bytes(self[20:24], "big")
 
     def pixels(self) -> NDArray[np.uint8]:
-        """Return the pixels, height x width x 3, on white, with Pillow.
+        """Return the pixels, height x width x 3, on white. Raises as ``decoded`` does."""
+        return np.asarray(self.decoded())
+
+    def decoded(self) -> Any:
+        """Return the image of Pillow, decoded, RGB on white. A file of plain RGB is neither converted nor copied.
 
         Raises:
             OSError: the file is damaged after its header, is far larger than its bytes, or has 16 bits per channel.
@@ -89,7 +93,8 @@ class Png(bytes):
             with Image.open(BytesIO(self), formats=["PNG"]) as opened:
                 if is_deep(self):
                     raise OSError(f"{self!r} has 16 bits per channel, which would be cut")
-                return np.asarray(on_white(opened))
+                opened.load()
+                return opened if opened.mode == "RGB" and not opened.has_transparency_data else on_white(opened)
         except UnidentifiedImageError as error:  # its text names an object in memory
             raise OSError(f"{self!r} cannot be decoded: its first part is damaged") from error
         except (SyntaxError, ValueError, Image.DecompressionBombError) as error:

@@ -265,8 +265,8 @@ class ScreenEnv(EpisodeEnv[T]):
 
     def _image(self, png: bytes) -> Png:
         """Return the screenshot, with marks if they are on; a black picture if it is not one of the screen."""
-        image, pixels = checked(png, self.width, self.height)
+        image, decoded = checked(png, self.width, self.height)
         if self.scale.picture == self.scale.screen and not self.marks:
             return image
-        picture = self.scale.shrunk(pixels)
+        picture = self.scale.shrunk(np.asarray(decoded))
         return Png.encode(draw_marks(picture, self.scale.nodes(self.nodes)) if self.marks else picture)

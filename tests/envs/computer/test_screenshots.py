@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 from turnwise.agents.engine.images import decoded
+from turnwise.envs import spaces
 from turnwise.envs.computer.env import ScreenEnv
-from turnwise.envs.computer.screenshots import black
+from turnwise.envs.computer.screenshots import black, checked
 from turnwise.envs.desktop.env import DesktopEnv
 from turnwise.envs.spaces import Png
 from turnwise.envs.tiny.pixels import TinyPixelsEnv
@@ -64,3 +65,8 @@ def test_a_damaged_picture_is_black_and_every_other_is_readable(see: Callable[[b
         picture = see(data)
         assert decoded(picture).size == (shown.width, shown.height), name
         assert picture in (data, picture.encode(picture.pixels())), name
+
+
+def test_the_picture_of_a_driver_is_decoded_without_a_conversion(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(spaces, "on_white")  # which copies a picture, at five times the cost of its decoding
+    assert checked(png(SIDE, SIDE), SIDE, SIDE)[0] == png(SIDE, SIDE)
