@@ -13,6 +13,7 @@ from typing import Any
 
 from ...process.children import unblock_signals
 from ...process.timers import timers_outlived
+from ...sandbox.errors import LeaseTimeout, NodeLost, SandboxBusy, SandboxLost, StartFailed
 from ..errors import EnvError, EnvTimeout
 from ..registry import spec
 from .checks import CHECKS, RESET, Check
@@ -22,6 +23,8 @@ from .subject import CheckFailed, Skipped, Subject
 CALL_TIMEOUT_S = 60.0
 """The default timeout of a reset in a run."""
 CHECK_TIMEOUT_S = 120.0
+OF_MACHINE = (LeaseTimeout, NodeLost, SandboxBusy, SandboxLost, StartFailed)
+"""Failures of sandboxes on a busy machine, which decide nothing about an environment."""
 WIDTH = max(map(len, CHECKS))
 """Width of the column of check names."""
 
@@ -33,7 +36,7 @@ class Verdict(StrEnum):
     FAILED = "failed"
     SKIPPED = "skipped"
     UNDECIDED = "not decided"
-    """It did not finish within its time: the machine may be busy."""
+    """It did not finish within its time, or its sandbox did not start or was lost: the machine may be busy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,17 +133,20 @@ async def _run(name: str, check: Check, subject: Subject, timeout_s: float) -> t
     except EnvTimeout as hung:
         return Finding(name, Verdict.FAILED, str(hung), stop_reason="a call timed out"), None
     except (CheckFailed, EnvError) as failure:
-        stop_reason = "the environment cannot be reset" if name == RESET else ""
-        return Finding(name, Verdict.FAILED, str(failure), stop_reason), _cause(failure)
+        stop_reason, first = "the environment cannot be reset" if name == RESET else "", _first(failure)
+        verdict = Verdict.UNDECIDED if isinstance(first, OF_MACHINE) else Verdict.FAILED
+        return Finding(name, verdict, str(failure), stop_reason), _cause(first)
 
 
-def _cause(failure: BaseException) -> object:
-    """Return the line of code that raised the first exception of a chain; the text of a failure that is no exception of
-    the environment."""
-    while failure.__cause__ is not None:
-        failure = failure.__cause__
-    if isinstance(failure, CheckFailed) or (trace := failure.__traceback__) is None:
-        return str(failure)
+def _first(error: BaseException) -> BaseException:
+    """Return the first exception of a chain."""
+    return error if error.__cause__ is None else _first(error.__cause__)
+
+
+def _cause(first: BaseException) -> object:
+    """Return the line of code that raised an exception of the environment, and the text of another failure."""
+    if isinstance(first, CheckFailed) or (trace := first.__traceback__) is None:
+        return str(first)
     *_, (frame, line) = walk_tb(trace)
     return frame.f_code.co_filename, line
 

@@ -23,6 +23,7 @@ from time import monotonic, sleep
 from typing import Any
 
 from ...sandbox import FileError, NodeLost, SandboxBroken, SandboxError, SandboxLease, SandboxLost, SandboxSpec, lease
+from ...sandbox.errors import StartFailed
 from ...sandbox.images.reference import PROGRAMS_FOLDER
 from ..spaces import Png
 
@@ -255,8 +256,8 @@ class DriverClient:
             until, empty = monotonic() + START_TIMEOUT_S, b'{"steps": [], "deadline": 5}'
             while sandbox.request(program.socket, empty, timeout_s=5, user=program.user).exit_code:
                 if monotonic() > until:
-                    log = driver.log(sandbox)
-                    raise SandboxError(f"the {program.name} did not start within {START_TIMEOUT_S:g} s: {log}")
+                    log = driver.log(sandbox) or "it wrote no output, so the machine may be too busy"
+                    raise StartFailed(f"the {program.name} did not start within {START_TIMEOUT_S:g} s: {log}")
                 sleep(POLL_INTERVAL_S)
             self.prepare(sandbox)
         except BaseException:

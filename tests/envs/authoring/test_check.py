@@ -422,6 +422,12 @@ def test_a_reset_that_fails_is_reported_once() -> None:
     }
 
 
+def test_a_sandbox_that_is_lost_decides_nothing() -> None:
+    report = check(FAULTY, {"fault": "lost", "where": "reset"})
+    assert not failed(report)
+    assert report.summary().endswith("1 not decided: reset (set a longer `--timeout`)")
+
+
 def test_no_episode_begins_without_an_oracle() -> None:
     asyncio.run(_asked_for_its_oracle())
     assert Unguided.resets == 0
