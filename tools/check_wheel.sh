@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Builds the wheel, installs it in a fresh environment and works with it in a separate folder: envs new, eval, replay,
-# and one update of a training. Then uses a clone of another name.
-# Only turnwise is installed: the dependencies are read from .venv.
+# Builds the wheel and the source distribution. pip alone installs the wheel with its extra `cpu`, without the lock, and a
+# separate folder works with it, without any cache: envs new, eval, replay, one update of a policy that reads text and one
+# of a policy that sees. Then uses a clone of another name, which reads its dependencies from .venv.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+export HF_HOME="$work/no hub" VLLM_CACHE_ROOT="$work/no cäche"
 
 environment() { # a virtual environment at $1 that sees the packages of .venv, but not its editable turnwise
     "$root/.venv/bin/python" -m venv --without-pip "$1"
@@ -24,8 +25,8 @@ use() { # the first steps of a user, away from any checkout
 }
 
 work_on() { # a project of one's own in the environment $1: make an environment, check it, play, replay and train
-    mkdir "$work/project" && (
-        cd "$work/project"
+    mkdir "$work/my pröject" && (
+        cd "$work/my pröject"
         export PATH="$1/bin:$PATH" OMP_NUM_THREADS=1
         turnwise envs new colors >/dev/null
         python -m pip install --quiet --no-deps --no-build-isolation ./colors
@@ -36,14 +37,35 @@ work_on() { # a project of one's own in the environment $1: make an environment,
             '[horizon]' 'max_turns = 6' >colors.toml
         turnwise train colors.toml --set evaluation.tasks=0 --set sft_warmup.steps=100 | tail -1
         turnwise trajectories replay --run colors --sample 4 | tail -1
+        printf '%s\n' 'import gymnasium, numpy' 'from turnwise.envs import FreeText, TurnEnv' 'class Shades(TurnEnv):' \
+            '    observation_space = gymnasium.spaces.Dict(' \
+            '        text=FreeText(), image=gymnasium.spaces.Box(0, 255, (56, 56, 3), numpy.uint8))' \
+            '    action_space = FreeText()' \
+            '    def reset(self, *, seed=None, options=None):' \
+            '        super().reset(seed=seed)' \
+            '        self.dark = bool(self.np_random.integers(2))' \
+            '        return self.shown(), {}' \
+            '    def step(self, action):' \
+            '        right = action.strip() == ("dark" if self.dark else "light")' \
+            '        return self.shown(), float(right), True, False, {"success": right}' \
+            '    def shown(self):' \
+            '        return {"text": "shade", "image": numpy.full((56, 56, 3), 40 if self.dark else 200, numpy.uint8)}' \
+            '    def valid_actions(self): return [("dark", 1.0), ("light", 1.0)]' \
+            '    def vocabulary(self): return ["shade", "dark", "light"]' \
+            'gymnasium.register("Shades-v0", entry_point=Shades)' >shades.py
+        sed 's/colors\/Colors/shades:Shades/; s/colors/shades/; s/= 6/= 1\nmax_context = 64/' colors.toml >shades.toml
+        PYTHONPATH=. turnwise train shades.toml --set evaluation.tasks=0 --set sft_warmup.steps=20 | tail -1
     )
 }
 
+torch_cpu_index=$(sed -n 's/^torch_cpu_index=//p' "$root/tools/install.sh")
 git clone --quiet "$root" "$work/another-name"
-echo "==> the wheel"
-environment "$work/venv"
-"$work/venv/bin/python" -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir "$work/dist" "$work/another-name"
-"$work/venv/bin/python" -m pip install --quiet --no-deps "$work"/dist/turnwise-*.whl
+echo "==> the wheel, as pip resolves it"
+"$root/.venv/bin/python" -m venv "$work/venv"
+"$root/.venv/bin/python" -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir "$work/dist" "$work/another-name"
+wheel=$(echo "$work"/dist/turnwise-*.whl)
+"$work/venv/bin/python" -m pip install --quiet --no-compile "$wheel[cpu]" ||
+    "$work/venv/bin/python" -m pip install --quiet --no-compile --extra-index-url "$torch_cpu_index" "$wheel[cpu]"
 "$work/venv/bin/python" - "$work/another-name" <<'PY'
 import subprocess
 import sys

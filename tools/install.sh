@@ -42,7 +42,6 @@ quiet_pip() {
         /^ERROR|^error/          { print "    " $0; fflush() }'
 }
 
-torchvision=torchvision==0.28.0 # for policies that read images, in a folder of its own: agents/vision_packages.py
 torch=$(sed -n 's/^\(torch==[^ ]*\).*/\1/p' requirements.lock)
 install_torch() {
     quiet_pip install --no-deps --no-compile "$torch" && return
@@ -81,9 +80,6 @@ echo "==> 3/4 bytecode"
 unused='tests?|testing|benchmarks|models|rllib|tune|serve|llm|data|mypyc?|numba|anthropic|openai|fontTools|sentry_sdk|dns'
 unused+='|lexers|orm|physics|combinatorics|stats|cli|kv_transfer|f2py|distutils'
 .venv/bin/python -m compileall -q -j 0 -x "/($unused)/" .venv/lib/python*/site-packages >>"$log" 2>&1 || true
-
-quiet_pip install --no-deps --no-compile --upgrade --target .venv/vision "$torchvision" ||
-    die "$torchvision could not be installed. The log is $log."
 
 echo "==> 4/4 turnwise itself"
 quiet_pip install --no-deps --no-build-isolation --editable . || die "turnwise itself could not be installed. The log is $log."

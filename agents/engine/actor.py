@@ -22,7 +22,6 @@ from typing import Any, NoReturn
 
 from ...errors import TurnwiseError
 from ...logs import LogFolder
-from .. import vision_packages
 from ..model_folder import adapter_settings, base_model, is_adapter, reads_images
 from ..placement import OFF_SANDBOX_NODES, own_node
 from ..profiling import ProfiledActor
@@ -103,7 +102,6 @@ class Engine(ProfiledActor):
         self._needs_adapter = lora_rank > 0 and adapter is None
         images = reads_images(folder)
         if images:
-            vision_packages.enable()
             keep_features()
         arguments = engine_arguments(config, str(base_model(folder)), max_model_len, lora_rank, images=images)
         self._core = Core(arguments, _die, adapter)

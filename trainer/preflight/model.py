@@ -8,7 +8,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ...agents import vision_packages
 from ...agents.engine.config import IMAGE_TYPES, refuse_other_images, refuse_unservable
 from ...agents.errors import UnusableChat
 from ...agents.model_folder import ADAPTER_CONFIG, ADAPTER_WEIGHTS, base_model, is_adapter, reads_images
@@ -247,8 +246,6 @@ def refuse_unusable(model: Path, key: str, max_context: int, *, trains: bool = F
     refuse_broken_settings(folder)
     config = refuse_unsupported(folder, key) if trains else read_config(folder, key)
     refuse_other_images(config, str(folder), key)
-    if config.model_type in IMAGE_TYPES:
-        vision_packages.refuse_missing()
     refuse_quantized(config, str(folder), key)
     refuse_short_positions(config, str(folder), key, max_context)
     refuse_foreign_special_ids(folder, config)

@@ -1,10 +1,8 @@
 """A model folder is refused before anything starts, in one line that names the file or key to change."""
 
-import importlib.util
 import json
 import os
 import shutil
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -444,16 +442,3 @@ def test_a_vision_tower_is_frozen_only_where_there_is_one(model: Path) -> None:
         TurnwiseError, match=r'`learner\.vision` is "frozen", and the model \(`llama`\) reads text alone'
     ):
         refuse_untrainable_model(frozen, model)
-
-
-def test_a_model_that_reads_images_is_refused_without_torchvision(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A run from stored trajectories has no engine, which would fail at its start."""
-    AutoConfig.for_model("qwen3_vl").save_pretrained(tmp_path)
-    monkeypatch.setattr(sys, "prefix", str(tmp_path))
-    found = importlib.util.find_spec
-    monkeypatch.setattr(
-        importlib.util, "find_spec", lambda name, *of: None if name == "torchvision" else found(name, *of)
-    )
-    assert "needs `torchvision`, which is not installed: run `make install`" in refusal(tmp_path)

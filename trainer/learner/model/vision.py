@@ -19,7 +19,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ....agents import vision_packages
 from ....agents.engine.images import decoded
 from ....errors import TurnwiseError
 from ....records import SampleImage
@@ -131,7 +130,6 @@ class Vision:
 
     @cached_property
     def _processor(self) -> Any:
-        vision_packages.enable()
         return self._family.image_processor().from_pretrained(Path(self._model.name_or_path))
 
     def _patches(self, image: SampleImage) -> Patches:

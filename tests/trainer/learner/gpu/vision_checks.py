@@ -7,7 +7,6 @@ one sample at a time in the same data type. It then trains on them.
 import hashlib
 import json
 import math
-import sys
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
@@ -85,9 +84,7 @@ class VisionChecks:
 
     def all(self) -> list[Callable[[], dict[str, float]]]:
         """Return every check; none without torchvision, which prepares the images."""
-        from turnwise.agents.vision_packages import FOLDER
-
-        if find_spec("torchvision") is None and not (Path(sys.prefix) / FOLDER / "torchvision").is_dir():
+        if find_spec("torchvision") is None:
             print("       images are not checked, because `torchvision` is not installed")
             return []
         return [self.qwen3_vl, self.qwen3_vl_adapter]
