@@ -5,11 +5,11 @@ builds on PyPI for x86-64 link CUDA, so next to a CPU build of torch their impor
 
 * torchvision prepares images. It fails only because two of its operators are not loaded; declared here, without an
   implementation, they let the import succeed. turnwise, vLLM and `transformers` do not call them for images.
-* torchaudio and torchcodec do not load without their libraries. Nothing here reads sound or video, so empty modules take
-  their places, unless a process imports torchaudio before torch.
+* torchaudio and torchcodec do not load without their libraries. Nothing here reads sound or video, so empty modules
+  take their places, unless a process imports torchaudio before torch.
 
-torch calls `adapt_packages` at the end of its own import (entry point ``torch.backends`` in pyproject.toml), so it holds
-in every process, also in those that vLLM starts.
+torch calls `adapt_packages` at the end of its own import (entry point ``torch.backends`` in pyproject.toml), so it
+holds in every process, also in those that vLLM starts.
 """
 
 import sys

@@ -15,7 +15,7 @@ from .usage import explain
 UNEXPECTED = 3
 """Exit code of an error that is a bug."""
 OPTIONAL_PACKAGES = frozenset(
-    {"httpx", "matplotlib", "psutil", "ray", "safetensors", "tokenizers", "torch", "transformers", "vllm"}
+    {"matplotlib", "psutil", "ray", "safetensors", "tokenizers", "torch", "transformers", "vllm"}
 )
 """Packages that training needs and the core does not. If one is missing, the user installs it."""
 MAX_CHARS = 600

@@ -66,7 +66,7 @@ echo "==> the wheel, as pip resolves it"
 wheel=$(echo "$work"/dist/turnwise-*.whl)
 "$work/venv/bin/python" -m pip install --quiet --no-compile "$wheel[cpu]" ||
     "$work/venv/bin/python" -m pip install --quiet --no-compile --extra-index-url "$torch_cpu_index" "$wheel[cpu]"
-"$work/venv/bin/python" - "$work/another-name" <<'PY'
+"$work/venv/bin/python" -P - "$work/another-name" <<'PY'
 import subprocess
 import sys
 from importlib.metadata import distribution

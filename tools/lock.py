@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-EXTRAS = "cpu,postgres,tensorboard,exchange,viewer,dev"
+EXTRAS = "cpu,postgres,tensorboard,exchange,dev"
 REPORT = ["--dry-run", "--ignore-installed", "--quiet", "--quiet", "--report", "-"]
 ALSO = ["setuptools", "six"]
 LEFT_OUT = {"turnwise", "torchaudio", "torchcodec", "triton"}

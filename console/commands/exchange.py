@@ -124,15 +124,9 @@ def export_trajectories(
 
 
 def _pages(database: "Database", *, single: bool) -> "MakeWriter":
-    """Return the writer of pages. Raises MissingPackage: the viewer, whose pages they are, is not installed."""
-    from ...store.errors import MissingPackage
+    """Return the writer of pages."""
+    from ..viewer.document import EpisodeFiles
 
-    try:
-        from ..viewer.document import EpisodeFiles
-    except ModuleNotFoundError as error:
-        raise MissingPackage(
-            f'the format html needs {error.name}, which is not installed: run `pip install "turnwise[viewer]"`'
-        ) from error
     return lambda path, _: EpisodeFiles(database, path, single=single)
 
 

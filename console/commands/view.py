@@ -55,16 +55,11 @@ def view(
     A page follows a run that is under way. Every page has its data as JSON under /api.
     """
     refuse_together({"--demo": demo, "--open": bool(link)})
-    try:
-        from ..viewer.links import page_of
-        from ..viewer.opening import open_in_viewer, socket_path
-        from ..viewer.rendering import url
-        from ..viewer.server import serve
-    except ModuleNotFoundError as error:
-        raise NoViewer(
-            f"the viewer needs {error.name}, which is not installed: run `make install` or "
-            '`pip install "turnwise[viewer]"`'
-        ) from error
+    from ..viewer.links import page_of
+    from ..viewer.opening import open_in_viewer, socket_path
+    from ..viewer.rendering import url
+    from ..viewer.server import serve
+
     choose_sandboxes(sandbox)
     _end_in_order()
     with ExitStack() as opened:

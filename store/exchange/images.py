@@ -4,8 +4,6 @@ import warnings
 from io import BytesIO
 from typing import Literal
 
-from ..errors import MissingPackage
-
 ImageType = Literal["image/jpeg", "image/png", "image/gif", "image/webp"]
 SUFFIXES: dict[ImageType | None, str] = {
     "image/png": ".png",
@@ -32,17 +30,9 @@ def image_type(data: bytes) -> ImageType | None:
 
 
 def image_problem(data: bytes) -> str | None:
-    """Return why ``data`` is not an image that can be decoded; None if it is one.
+    """Return why ``data`` is not an image that can be decoded; None if it is one."""
+    from PIL import Image, UnidentifiedImageError
 
-    Raises:
-        MissingPackage: Pillow is not installed.
-    """
-    try:
-        from PIL import Image, UnidentifiedImageError
-    except ModuleNotFoundError as error:
-        raise MissingPackage(
-            'the check of images needs Pillow, which is not installed: run `pip install "turnwise[exchange]"`'
-        ) from error
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of sizes, which are compared below, and of odd metadata

@@ -62,7 +62,7 @@ def test_lock_pins_every_dependency() -> None:
     versions = {canonicalize_name(name): version for name, (version, _) in lock.items()}
     extras = PROJECT["project"]["optional-dependencies"]
     wanted = [*PROJECT["project"]["dependencies"]]
-    for extra in ("train", "cpu", "postgres", "tensorboard", "exchange", "viewer", "dev"):
+    for extra in ("train", "cpu", "postgres", "tensorboard", "exchange", "dev"):
         wanted += [text for text in extras[extra] if not text.startswith("turnwise[")]
     for requirement in map(Requirement, wanted):
         version = versions.get(canonicalize_name(requirement.name))

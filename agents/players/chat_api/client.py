@@ -70,14 +70,12 @@ class ChatApi:
             options: further keys of every request.
 
         Raises:
-            TurnwiseError: ``httpx`` is not installed, ``url`` is not a URL, the variable is not set, or the variable of
+            TurnwiseError: ``url`` is not a URL, the variable is not set, or the variable of
                 a proxy or of certificates cannot be used.
         """
         named = f"{owner} `{without_secrets(url)}`"
-        try:
-            import httpx
-        except ImportError as error:
-            raise TurnwiseError(f"{named} needs httpx, which is not installed: `pip install httpx`") from error
+        import httpx
+
         try:
             given = httpx.URL(url)
         except httpx.InvalidURL:

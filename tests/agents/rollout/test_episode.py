@@ -1,7 +1,6 @@
 """The end of an episode: each failure has its status, each horizon truncates, and a lost write ends the run."""
 
 import asyncio
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -334,12 +333,6 @@ def test_an_environment_with_images_ends_the_run_of_a_text_policy(begin: Begin, 
         assert "reads text only" in stored.error
 
     on_stage(tmp_path, scenario)
-
-
-def test_the_error_names_a_missing_http_library(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "httpx", None)
-    with pytest.raises(TurnwiseError, match="pip install httpx"):
-        chat_server("http://localhost:1/v1", 1.0, 1.0)
 
 
 def test_created_at_is_the_time_of_the_step_not_of_its_commit(tmp_path: Path) -> None:
