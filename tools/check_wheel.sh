@@ -64,8 +64,8 @@ echo "==> the wheel, as pip resolves it"
 "$root/.venv/bin/python" -m venv "$work/venv"
 "$root/.venv/bin/python" -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir "$work/dist" "$work/another-name"
 wheel=$(echo "$work"/dist/turnwise-*.whl)
-"$work/venv/bin/python" -m pip install --quiet --no-compile "$wheel[cpu]" ||
-    "$work/venv/bin/python" -m pip install --quiet --no-compile --extra-index-url "$torch_cpu_index" "$wheel[cpu]"
+"$work/venv/bin/python" -m pip install --quiet --no-compile "${wheel}[cpu]" ||
+    "$work/venv/bin/python" -m pip install --quiet --no-compile --extra-index-url "$torch_cpu_index" "${wheel}[cpu]"
 "$work/venv/bin/python" -P - "$work/another-name" <<'PY'
 import subprocess
 import sys
@@ -80,6 +80,30 @@ assert text and "Apache License" in text, "the wheel ships no LICENSE"
 PY
 use "$work/venv" "$work/runs-a" "$work/venv"
 work_on "$work/venv"
+
+echo "==> the wheel without extras, and the source distribution"
+"$root/.venv/bin/python" -m venv "$work/bare"
+"$work/bare/bin/python" -m pip install --quiet --no-compile "$wheel" twine
+(cd "$work/another-name" && "$root/.venv/bin/python" -c 'import sys; from setuptools.build_meta import build_sdist
+build_sdist(sys.argv[1])' "$work/dist" >/dev/null)
+"$work/bare/bin/twine" check --strict "$work"/dist/*
+use "$work/bare" "$work/runs-c" "$work/bare"
+without_extras() { # the viewer answers, an environment is checked and played, and a policy on a server is asked
+    cd "$work/my pröject"
+    "$1/bin/python" -m pip install --quiet --no-deps --no-build-isolation --no-compile ./colors
+    "$1/bin/turnwise" envs check colors/Colors-v0 | tail -1
+    "$1/bin/turnwise" eval --policy random --env colors/Colors-v0 --tasks 2 >/dev/null
+    "$1/bin/turnwise" eval --policy http://127.0.0.1:9/v1 --env colors/Colors-v0 --tasks 1 >error.txt 2>&1 || true
+    grep -q 'http://127.0.0.1:9' error.txt
+    "$1/bin/turnwise" view --port 0 >view.txt 2>&1 &
+    local viewer=$!
+    for _ in $(seq 100); do grep -q http view.txt && break; sleep .2; done
+    "$1/bin/python" -c 'import re, urllib.request
+url = re.search(r"http://\S+", open("view.txt").read()).group()
+assert b"colors" in urllib.request.urlopen(url, timeout=30).read()'
+    kill "$viewer"
+}
+(without_extras "$work/bare")
 
 echo "==> a clone of another name"
 environment "$work/venv-clone"

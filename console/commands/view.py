@@ -9,17 +9,12 @@ from typing import Annotated
 
 import typer
 
-from ...errors import TurnwiseError
 from ...store.project import DEFAULT_STORE
 from ..options import Imports, SandboxOptions, Store, open_store, refuse_together
 from ..terminal.output import console, echo
 from .envs import choose_sandboxes
 
 DEFAULT_PORT = 8600
-
-
-class NoViewer(TurnwiseError):
-    """The packages of the viewer are not installed."""
 
 
 def view(
