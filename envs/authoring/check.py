@@ -11,6 +11,7 @@ from enum import StrEnum
 from traceback import walk_tb
 from typing import Any
 
+from ...process import event_loop
 from ...process.children import unblock_signals
 from ...process.timers import timers_outlived
 from ...sandbox.errors import LeaseTimeout, NodeLost, SandboxBusy, SandboxLost, StartFailed
@@ -206,5 +207,5 @@ def check(
         return findings
 
     with timers_outlived():
-        findings = asyncio.run(run())
+        findings = event_loop.run(run())
     return Report(env_id, tuple(findings), Latency.of(subject.reset_ms), Latency.of(subject.step_ms))

@@ -3,12 +3,12 @@
 The module of an environment is imported. The environment is made only if it lists its tasks and leases no sandbox.
 """
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import methodcaller
 
+from ...process import event_loop
 from ...records import SPLITS
 from ..base import TurnEnv
 from ..episode import EpisodeEnv
@@ -66,7 +66,7 @@ def listed(containing: str = "", *, unfold: bool = True) -> list[Listed]:
         for name in ([each] if not unfold and len(each) >= FAMILY_SIZE else [[one] for one in each])
     ]
     rows.sort(key=lambda ids: (ids[0].startswith(SHIPPED), ids))
-    return asyncio.run(_rows(rows))
+    return event_loop.run(_rows(rows))
 
 
 def _entry(env_id: str) -> str:

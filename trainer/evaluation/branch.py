@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from ...agents.reexecution.continuation import BranchRefused, StoredStart, continue_from
 from ...agents.reexecution.stored import load
 from ...envs.sandboxes import sandbox_settings
+from ...process import event_loop
 from ...records import Group, GroupState, Outcome, Purpose
 from ...store.database import Database
 from ..config.sections import EnvironmentConfig
@@ -86,7 +86,7 @@ def branch(
         )
     environment = EnvironmentConfig(id=task.env_id, options=dict(task.options))
     with session(database, Command.BRANCH, chosen, [environment], max_turns, temperature, sandboxes) as opened:
-        asyncio.run(start.check())
+        event_loop.run(start.check())
         run, prefix = opened.run, stored.group.prompt_prefix
         group = Group(f"{run}:0", run, task, opened.horizon, episodes, Purpose.EVAL, prefix)
         played = opened.play(lambda players: _play(players, group, start), branched_from=trajectory, branched_at=at)

@@ -28,6 +28,7 @@ from ...envs.sandboxes import any_sandboxed, lease_in_process
 from ...envs.tasks import env_key_of
 from ...errors import FAILED, TurnwiseError
 from ...logs import log_errors
+from ...process import event_loop
 from ...process.executor import start_executor
 from ...process.start import restore
 from ...records import Group, Horizon, Outcome
@@ -112,13 +113,13 @@ class Session:
             TurnwiseError: the players did not start, Ray died, or ``work`` raised it.
         """
         if self.policy.folder is None:
-            return asyncio.run(_until_signal(self._play(work, row)))
+            return event_loop.run(_until_signal(self._play(work, row)))
         from ..cluster.runtime import start_ray, stop_ray
 
         restore()
         start_ray()
         try:
-            return asyncio.run(_until_signal(self._play(work, row)))
+            return event_loop.run(_until_signal(self._play(work, row)))
         finally:
             stop_ray()
 

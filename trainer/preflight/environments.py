@@ -27,6 +27,7 @@ from ...envs.runner.env_thread import EnvThread
 from ...envs.sandboxes import any_sandboxed, missing_images
 from ...envs.spaces import has_images
 from ...errors import TurnwiseError
+from ...process import event_loop
 from ...process.start import absolute
 from ...records import SPLITS
 from ...store import queries
@@ -142,7 +143,7 @@ def _each(
     async def found() -> list[Refusal | None]:
         return await asyncio.gather(*map(look, environments))
 
-    yield from filter(None, asyncio.run(found()))
+    yield from filter(None, event_loop.run(found()))
 
 
 @refuses("--policy", Cost.ENVIRONMENTS, Command.EVAL)

@@ -14,6 +14,7 @@ from math import nan
 from statistics import correlation, fmean
 from typing import Any
 
+from ...process import event_loop
 from ...records import SCORED_STATUSES
 from ...store import queries
 from ...store.database import Database
@@ -124,7 +125,7 @@ def score_stored(
         waiting = queries.not_in_set(conn, run, set_no)
         total = queries.scorable(conn, run)
     score = partial(_scores, database, reward, timeout_s)
-    tally = asyncio.run(_rescore(database, waiting, score, set_no, max_concurrent_groups, on_progress))
+    tally = event_loop.run(_rescore(database, waiting, score, set_no, max_concurrent_groups, on_progress))
     with database.read() as conn:
         returns = queries.returns_in(conn, set_no)
     return ScoringReport(

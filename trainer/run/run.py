@@ -7,7 +7,6 @@ tokens (``learner.samples``). A run ends as finished, stopped or failed. A proce
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -20,6 +19,7 @@ from time import monotonic
 from sqlalchemy import Connection
 
 from ...logs import LogFolder
+from ...process import event_loop
 from ...process.start import restore
 from ...store import queries
 from ...store.database import Database, open_database, sqlite_file
@@ -182,7 +182,7 @@ def _drive(
     deaths: Counter[str] = Counter()
     while True:
         try:
-            return asyncio.run(Driver(config, database, identity, report, started, callbacks).main())
+            return event_loop.run(Driver(config, database, identity, report, started, callbacks).main())
         except RankFailed as failure:
             if isinstance(failure, RanksLate):
                 raise
