@@ -75,7 +75,11 @@ def _package(names: tuple[str, ...], label: str, use: str, extra: str, *, needed
             return Part(label, True, f"{name} {version(name)}", use, "", needed)
         except PackageNotFoundError:
             continue
-    return Part(label, False, "", use, f'`make install`, or `pip install "turnwise[{extra}]"`', needed)
+    # No index has turnwise: pip finds the extras of the one that is installed in this environment, and no other.
+    pip = f"{sys.executable} -m pip install"
+    tracker = extra == label
+    remedy = f"`{pip} {label}`" if tracker else f'`make install`, or `{pip} "turnwise[{extra}]"`'
+    return Part(label, False, "", use, remedy, needed)
 
 
 def _programs() -> Iterator[Part]:

@@ -15,7 +15,7 @@ from ...errors import TurnwiseError
 from ...store.database import Database
 from .application import application
 from .opening import Tabs, answering, socket_path, with_token
-from .security import ANY_HOST, LOOPBACK, Door, is_address
+from .security import LOOPBACK, Door, is_address
 
 SHUTDOWN_TIMEOUT_S = 1
 """Seconds after Ctrl-C until the connections of live pages are closed."""
@@ -47,8 +47,7 @@ def serve(
     token = secrets.token_urlsafe(24)
     door = Door.of(host, token)
     with listening(host, port) as listener:
-        named = "localhost" if host in ANY_HOST else f"[{host}]" if ":" in host else host
-        address = f"http://{named}:{listener.getsockname()[1]}"
+        address = address_of(host, listener.getsockname()[1])
         tabs = Tabs()
         config = configured(_Ending(application(database, door, home=home, notice=notice, tabs=tabs)))
         gc.freeze()
@@ -57,6 +56,12 @@ def serve(
             report(with_token(address + home, door.token))
             _Server(config).run(sockets=[listener])
         sleep(SHUTDOWN_TIMEOUT_S)  # after a signal, the thread of ``trainer.shutdown`` ends the process with its code
+
+
+def address_of(host: str, port: int) -> str:
+    """Return the address to open on this machine; ``localhost`` may be IPv4, and a server on ``::`` is not."""
+    here = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - compared only
+    return f"http://[{here}]:{port}" if ":" in here else f"http://{here}:{port}"
 
 
 def configured(app: ASGIApp) -> uvicorn.Config:

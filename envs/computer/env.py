@@ -51,12 +51,9 @@ Checked: TypeAlias = bool | float | Mapping[str, bool | float]
 
 
 def graded(method: str, checked: Checked) -> Verdict:
-    """Return the verdict at the end of an episode from the value that ``method`` returned.
+    """Return the verdict of a value that ``method`` returned: its reward is the share, or the mean of the parts.
 
-    The reward is the share, or the mean of the parts; the episode is a success if all is solved.
-
-    Raises:
-        TypeError: the value is none of these.
+    The episode is a success if all is solved. Raises TypeError: the value is none of ``Checked``.
     """
     shares = checked if isinstance(checked, Mapping) else {"success": checked}
     if not shares or not all(isinstance(one, Real | np.bool_) and 0 <= one <= 1 for one in shares.values()):
@@ -97,9 +94,6 @@ class ScreenEnv(EpisodeEnv[T]):
     keeps_sandbox = True
     width: int
     height: int
-    observation: ObservationMode
-    marks: bool
-    scale: Scale
     nodes: list[Node]
     """The nodes of the last observation."""
     goal: str
@@ -165,20 +159,11 @@ class ScreenEnv(EpisodeEnv[T]):
         """Return the verdict after a turn from the driver's answer."""
 
     def resolve(self, action: str) -> str:
-        """Return an action with the numbers of elements in place of references such as ``{button 'Save'}``.
-
-        Raises:
-            LookupError: no element in view has that role and name.
-        """
+        """Return an action with numbers in place of references such as ``{button 'Save'}``; raises LookupError."""
         return resolve(action, self.nodes)
 
     def next_of(self, solution: Sequence[str]) -> str:
-        """Return the action of this turn from those of one solution, for ``oracle``.
-
-        Raises:
-            NotImplementedError: the solution has no action for this turn.
-            LookupError: the action names an element that is not in view.
-        """
+        """Return the action of this turn from one solution. Raises NotImplementedError or LookupError."""
         if self._turn >= len(solution):
             raise NotImplementedError(f"the task of `{type(self).__name__}` has no oracle for this turn")
         return self.resolve(solution[self._turn])
@@ -189,9 +174,8 @@ class ScreenEnv(EpisodeEnv[T]):
         return self._state_key
 
     def _begin(self, seed: int, split: str) -> Turn:
-        self.client.spec = self.client.spec.model_copy(
-            update={"image": self.sandbox_image, "memory_mib": self.sandbox_memory_mib}
-        )
+        limits = {"image": self.sandbox_image, "memory_mib": self.sandbox_memory_mib}
+        self.client.spec = self.client.spec.model_copy(update=limits)
         answer, png = self.client.open([*self._opening(seed, split), self._observe_step()])
         self._turn = 0
         self.goal = self._goal(answer)

@@ -43,13 +43,12 @@ def draw_marks(image: Image, nodes: Sequence[Node]) -> Image:
     return np.asarray(picture)
 
 
-def _place(
-    box: tuple[float, ...], size: tuple[float, float], window: tuple[int, int], taken: np.ndarray
-) -> tuple[float, float, float, float]:
-    """Return the first of the places around a box, and in it, that covers the least of what is taken.
+Box = tuple[float, float, float, float]
+"""Left, top, right and bottom."""
 
-    Boxes are left, top, right and bottom. A box that holds this one, such as a row of a table, is not covered by it.
-    """
+
+def _place(box: Box, size: tuple[float, float], window: tuple[int, int], taken: np.ndarray) -> Box:
+    """Return the first place around a box, or in it, that covers the least of ``taken``, boxes that hold it apart."""
     left, top, right, bottom = box
     width, height = size
     before, above = left - 1 - width, top - 1 - height
@@ -57,12 +56,12 @@ def _place(
     holds = (taken[:, :2] <= (left, top)).all(1) & (taken[:, 2:] >= (right, bottom)).all(1)
     others = taken[~holds | (taken == box).all(1)]
 
-    def placed(corner: tuple[float, float]) -> tuple[float, float, float, float]:
+    def placed(corner: tuple[float, float]) -> Box:
         x = min(max(corner[0], 0), window[0] - width)
         y = min(max(corner[1], 0), window[1] - height)
         return x, y, x + width, y + height
 
-    def covered(place: tuple[float, ...]) -> float:
+    def covered(place: Box) -> float:
         sides = np.minimum(others[:, 2:], place[2:]) - np.maximum(others[:, :2], place[:2])
         return float(sides.clip(0).prod(1).sum())
 

@@ -1,5 +1,6 @@
 """The refusals of a run whose devices are not on this machine, or whose memory cannot suffice."""
 
+import sys
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 
@@ -110,7 +111,7 @@ def missing_trackers(subject: Subject) -> Iterator[Refusal]:
             yield Refusal(
                 "trackers",
                 f"the tracker `{name}` needs the package `{package}`, which is not installed",
-                f'run `pip install "turnwise[{name}]"`, or remove `{name}` from `trackers`',
+                f"run `{sys.executable} -m pip install {package}`, or remove `{name}` from `trackers`",
             )
 
 

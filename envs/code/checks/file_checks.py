@@ -117,6 +117,8 @@ def settings(name: str, content: bytes) -> Any:
         parser = configparser.RawConfigParser()
         parser.read_string(text)
         return {section: dict(keys) for section, keys in parser.items()}
+    if b"\r" in content:
+        raise ValueError("a shell takes the carriage return of a line end for a part of the value")
     lines = [line for line in text.split("\n") if line.strip(" \t") and not line.startswith("#")]
     return _unique([_pair(line) for line in lines])
 

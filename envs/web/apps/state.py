@@ -156,9 +156,7 @@ def _canonical(tables: Tables, table: str, initial: Tables, references: Referenc
 
 @contextmanager
 def opened(data: bytes) -> Iterator[sqlite3.Connection]:
-    """Open the bytes of a database, such as ``final.files["shop.db"]``, for reading only.
-
-    Neither a journal nor another file is read, and no function runs.
+    """Open the bytes of a database, such as ``final.files["shop.db"]``: no journal, no function, no write.
 
     Raises:
         sqlite3.Error: from a query, if the bytes are not a database, or the query exceeds a limit.

@@ -391,6 +391,13 @@ def test_doctor_names_the_key_that_a_vllm_for_gpus_needs(turnwise: Turnwise, mon
     assert vllm["version"] == "vllm 0.32.0, for GPUs: set `engine.tensor_parallel_size` to 1 or more"
 
 
+def test_doctor_installs_into_its_own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "version", lambda name: version("no such package"))
+    get = {part.name: part.get for part in doctor.find_parts()}
+    assert get["wandb"] == f"`{sys.executable} -m pip install wandb`"
+    assert get["psycopg"] == f'`make install`, or `{sys.executable} -m pip install "turnwise[postgres]"`'
+
+
 def test_doctor_marks_the_dependencies_of_training(turnwise: Turnwise, monkeypatch: pytest.MonkeyPatch) -> None:
     parts = [Part("torch", False, "", "the learner", "pip", needed=True), Part("bubblewrap", False, "", "local", "apt")]
     monkeypatch.setattr(doctor, "find_parts", lambda: parts)

@@ -19,6 +19,7 @@ from urllib.request import urlopen
 import pytest
 from turnwise.console.viewer import server
 from turnwise.console.viewer.security import LOOPBACK, Door
+from turnwise.console.viewer.server import address_of
 from turnwise.store.database import Database
 from turnwise.store.run_lock import hold_run
 from turnwise.tests.console.conftest import Turnwise
@@ -84,6 +85,19 @@ def test_a_store_of_another_version_is_one_line(turnwise: Turnwise, tmp_path: Pa
 def test_only_another_address_than_loopback_gets_a_token() -> None:
     assert [Door.of(host, "t").token for host in sorted(LOOPBACK)] == [None, None, None]
     assert [Door.of(host, "t").token for host in ("0.0.0.0", "::", "10.1.2.3")] == ["t", "t", "t"]  # noqa: S104
+
+
+@pytest.mark.parametrize(
+    ("host", "address"),
+    [
+        ("0.0.0.0", "http://127.0.0.1:8600"),  # noqa: S104 - listened on by no test
+        ("::", "http://[::1]:8600"),
+        ("::1", "http://[::1]:8600"),
+        ("gpu1", "http://gpu1:8600"),
+    ],
+)
+def test_the_address_is_one_of_the_listening_family(host: str, address: str) -> None:
+    assert address_of(host, 8600) == address
 
 
 @pytest.mark.slow

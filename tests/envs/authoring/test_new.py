@@ -38,6 +38,9 @@ def test_an_unknown_kind_is_refused(tmp_path: Path) -> None:
         new("mine", tmp_path, "rows")
 
 
+SITE_FILES = ("site/server.py", "site/form.html", "site/css/a.css", "my-pages/index.html")
+
+
 @dataclass(frozen=True)
 class Installed:
     """A package of each kind, all installed in one folder by one ``pip``, which takes seconds."""
@@ -53,11 +56,21 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
     # As in this checkout, whose options must not apply to the tests of the packages.
     (folder / "pyproject.toml").write_text('[tool.pytest.ini_options]\naddopts = "--import-mode=importlib"\n')
     roots = {kind: new(f"scaffolded-{kind}", folder, kind) for kind in KINDS}
+    for path in SITE_FILES:
+        file = roots["site"] / "scaffolded_site" / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("")
     site = folder / "site"
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-build-isolation", "--no-deps", "--no-index"]
     environment = {**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PYTHONPATH": str(site)}
     subprocess.run([*pip, "--target", str(site), *map(str, roots.values())], check=True, timeout=120, env=environment)
     return Installed(roots, environment)
+
+
+@pytest.mark.slow
+def test_the_files_of_a_site_are_installed_with_it(installed: Installed) -> None:
+    package = Path(installed.environment["PYTHONPATH"]) / "scaffolded_site"
+    assert [path for path in SITE_FILES if not (package / path).is_file()] == []
 
 
 @pytest.mark.slow

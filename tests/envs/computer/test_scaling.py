@@ -1,7 +1,7 @@
 """Pictures smaller than the screen: their size, the coordinates of actions, and what is drawn on them."""
 
 import zlib
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -141,10 +141,13 @@ def test_the_instructions_state_the_coordinates_of_screenshots() -> None:
     ],
 )
 def test_every_dialect_of_a_desktop_points_in_the_grid(text: str) -> None:
-    (click,) = DesktopEnv(observation="screenshot", coordinates=(1000, 1000))._parsed(text)
+    (click,) = cast("list[Action]", DesktopEnv(observation="screenshot", coordinates=(1000, 1000))._parsed(text))
     assert (click.arguments["x"], click.arguments["y"]) == (512, 192)
 
 
 def test_a_site_points_in_the_grid() -> None:
-    (drag,) = CustomSiteEnv(observation="both", coordinates=(1000, 1000))._parsed("drag_and_drop(500, 500, 1000, 0)")
+    (drag,) = cast(
+        "list[Action]",
+        CustomSiteEnv(observation="both", coordinates=(1000, 1000))._parsed("drag_and_drop(500, 500, 1000, 0)"),
+    )
     assert [drag.arguments[name] for name in ("x", "y", "to_x", "to_y")] == [320, 240, 639, 0]

@@ -22,7 +22,8 @@ def config(**changed: bytes) -> dict[str, bytes]:
     [
         ("ini", b"# moved\n[one]\nport=2\nhost: x"),
         ("json", b'{"services":{"one":{"port":2,"retries":3}}}'),
-        ("env", b"# moved\r\n \t\r\nONE_LOG=info\r\nONE_PORT=2"),
+        ("ini", b"# moved\r\n[one]\r\nport=2\r\nhost: x"),
+        ("env", b"# moved\n \t\nONE_LOG=info\nONE_PORT=2"),
     ],
 )
 def test_layout_and_comments_do_not_count(ending: str, content: bytes) -> None:
@@ -50,6 +51,7 @@ def test_layout_and_comments_do_not_count(ending: str, content: bytes) -> None:
         ("env", b"ONE_PORT=2\nONE_LOG=info\n" + b" " * MAX_PARSED_BYTES),
         ("ini", b"[one]\rport = 1\r[one]\nhost = x\nport = 2\n"),
         ("ini", b"[one]\nhost = x\nport = 2\n\x00"),
+        ("env", b"ONE_PORT=2\r\nONE_LOG=info\r\n"),
         ("env", b"ONE_PORT = 2\nONE_LOG=info"),
         ("env", b"ONE_PORT= 2\nONE_LOG=info"),
         ("env", b"ONE_PORT =2\nONE_LOG=info"),
