@@ -18,13 +18,12 @@ from ..store.operations import Write
 from ..store.writing.client import Send
 from ..store.writing.commit_queue import Answers, CommitQueue
 from .placement import lost_actor
-from .profiling import ProfiledActor
 
 RETRY_INTERVAL_S = 0.2
 """Pause between two calls to an actor that is restarting."""
 
 
-class StoreActor(ProfiledActor):
+class StoreActor:
     """The process that writes to the store for one node. The run makes it a Ray actor.
 
     It opens the store at its first call. A store that cannot be opened is thus an answer with its cause, and the next

@@ -24,7 +24,6 @@ from ...errors import TurnwiseError
 from ...logs import LogFolder
 from ..model_folder import adapter_settings, base_model, is_adapter, reads_images
 from ..placement import OFF_SANDBOX_NODES, own_node
-from ..profiling import ProfiledActor
 from .config import DEFAULT_MAX_MODEL_LEN, MAX_IMAGES, EngineConfig, engine_arguments
 from .core import Core, OnDone
 from .images import ImageFeatures, RefusedImage, UnsentImage, keep_features
@@ -82,7 +81,7 @@ def environment_of(config: EngineConfig) -> dict[str, str]:
     return {**variables, "OMP_NUM_THREADS": str(config.num_threads)}
 
 
-class Engine(ProfiledActor):
+class Engine:
     """The actor. All its methods run in one event loop."""
 
     def __init__(

@@ -29,7 +29,6 @@ from ...store.writing.client import StoreClient
 from ..engine.client import PolicyClient
 from ..engine.config import MAX_IMAGES
 from ..engine.request import Sampling
-from ..profiling import ProfiledActor
 from ..store_actor import nearest_writer, send_to
 from ..tokens.renderers import load_renderer
 from .assignment import Assignment
@@ -73,7 +72,7 @@ class WorkerSpec:
         return Sampling(tuple(stop), self.evaluation_temperature if purpose is Purpose.EVAL else self.temperature)
 
 
-class RolloutWorker(ProfiledActor):
+class RolloutWorker:
     """Plays groups with the run's policy. The run makes it a Ray actor."""
 
     def __init__(self, spec: WorkerSpec, engines: Sequence[Any], writers: Mapping[str, Any]) -> None:

@@ -36,9 +36,6 @@ def train(
     allow_local_sandbox: Annotated[
         bool, typer.Option("--allow-local-sandbox", help="Allow bubblewrap for tasks that are not declared trusted.")
     ] = False,
-    profile: Annotated[
-        bool, typer.Option("--profile", help="Profile the processes of the run for some updates, into its folder.")
-    ] = False,
     store: Store = DEFAULT_STORE,
     as_json: Json = False,
     log_level: LogLevel = None,
@@ -50,7 +47,6 @@ def train(
     given = [f"{key}={json.dumps(value)}" for key, value in flags.items() if value is not None]
     assignments = [*(overrides or []), *given]
     assignments += ["sandboxes.allow_local_sandbox=true"] if allow_local_sandbox else []
-    assignments += ["profile=true"] if profile else []
     start(load_config(config, assignments), store=store, fork=fork, numbers=name is None, as_json=as_json)
 
 

@@ -41,7 +41,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.fixture(scope="module")
 def said(url: str) -> dict[str, Any]:
     settings = (f"max_steps={UPDATES}", "max_seconds=300", "evaluation.tasks=102", 'trackers=["tensorboard"]')
-    smaller = [word for one in settings for word in ("--set", one)] + ["--profile"]
+    smaller = [word for one in settings for word in ("--set", one)]
     out = turnwise("train", str(ROOT / "examples" / "quickstart.toml"), "--json", "--store", url, *smaller)
     *events, result = map(json.loads, out.splitlines())
     assert [one["update"] for one in events if one["event"] == "update"] == list(range(1, result["updates"] + 1))
@@ -106,24 +106,6 @@ def test_the_page_of_the_run_names_its_best_checkpoint(said: dict[str, Any], url
     assert f"best checkpoint  version {shown['version']}, update" in turnwise(
         "runs", "show", said["run"], "--store", url
     )
-
-
-def test_every_kind_of_process_is_profiled(said: dict[str, Any]) -> None:
-    (folder,) = (Path(said["folder"]) / "profiles").iterdir()
-    assert folder.name == "update-2"
-    found = {path.name.partition("-")[0] + path.name.partition(".")[2]: path for path in folder.iterdir()}
-    assert set(found) == {
-        "driverfolded",
-        "enginefolded",
-        "workerfolded",
-        "storefolded",
-        "learnerjson.gz",
-        "learnertxt",
-    }
-    assert "turnwise.agents.engine.core.Core._step" in found["enginefolded"].read_text()
-    assert "turnwise.agents.rollout." in found["workerfolded"].read_text()
-    assert "turnwise.store.writing.commit_queue.CommitQueue._commit" in found["storefolded"].read_text()
-    assert "turnwise.trainer." in found["driverfolded"].read_text()
 
 
 @pytest.mark.soak

@@ -103,8 +103,6 @@ class RunConfig(AlgorithmConfig):
     """Address of a Ray cluster to run on. Without it, the run starts Ray on this machine."""
     trackers: list[Annotated[str, AfterValidator(check_name)]] = Field([])
     """Programs that receive the metrics: `tensorboard`, `trackio`, `mlflow`, `wandb`, or `my_pkg.module:MyTracker`."""
-    profile: bool = False
-    """Profile the processes of the run for some updates, from the second one on, into `profiles/` of its folder."""
 
     @model_validator(mode="before")
     @classmethod

@@ -15,7 +15,6 @@ from ..telemetry.events import Note, UpdateDone
 from ..telemetry.limits import NOTABLE_SHARE, warning
 from .group_source import GroupSource
 from .preparation import RunParts
-from .profile import RunProfile
 from .state import RunState
 
 MAX_STALE_BATCHES = 10
@@ -37,9 +36,6 @@ class TrainingLoop:
         self._empty = EmptyBatches()
         self._warned: set[str] = set()
         """The limits that were warned of."""
-        self._profile: RunProfile | None = None
-        if context.config.profile:
-            self._profile = RunProfile(context.folder, parts.cluster, parts.learner, context.report)
 
     async def train(self) -> None:
         """Update until the run ends, and save the last version.
@@ -48,12 +44,8 @@ class TrainingLoop:
             TurnwiseError: no batch forms, groups or engines keep failing, nothing of many batches can be trained on, or
                 an update is not finite.
         """
-        try:
-            async with self._source.opened():
-                await self._train()
-        finally:
-            if self._profile is not None:
-                self._profile.cancel()
+        async with self._source.opened():
+            await self._train()
 
     async def _train(self) -> None:
         state, source, step = self._state, self._source, self._source.step
@@ -86,8 +78,6 @@ class TrainingLoop:
             await source.refill()
             waiting = monotonic()
         await self._save()
-        if self._profile is not None:
-            await self._profile.stop(state.version.update)
 
     async def _is_done(self) -> bool:
         """Return whether the limit of the run is reached, or the run is to stop."""
@@ -123,8 +113,6 @@ class TrainingLoop:
         context.report(event)
         self._warn_of_limits(event)
         self._warn_of_unscored(event)
-        if self._profile is not None:
-            await self._profile.count(trained.update)
 
     def _warn_of_limits(self, event: UpdateDone) -> None:
         """Warn of each limit on tokens that cuts more than a tenth, once per process."""

@@ -26,7 +26,6 @@ OPERATIONAL = {
     "sandboxes": None,
     "ray_address": None,
     "trackers": None,
-    "profile": None,
     "environments": {"concurrency"},
     "rollout": {
         "max_concurrent_groups",
@@ -86,7 +85,6 @@ JUDGE = {"name": "llm_judge", "url": "http://a/v1", "model": "m", "rubric": "r"}
     [
         {"name": "other"},
         {"trackers": ["tensorboard"]},
-        {"profile": True},
         {"ray_address": "auto"},
         {"max_steps": 1000, "max_seconds": 5},
         {"evaluation": {"tasks": 3}},

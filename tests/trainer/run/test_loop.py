@@ -12,7 +12,7 @@ from turnwise.trainer.run.loop import TrainingLoop
 def test_a_limit_that_cuts_too_much_is_reported_once_and_not_logged_too(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     reported: list[Any] = []
-    context: Any = SimpleNamespace(config=SimpleNamespace(profile=False), report=reported.append)
+    context: Any = SimpleNamespace(config=SimpleNamespace(), report=reported.append)
     nothing: Any = None
     loop = TrainingLoop(context, nothing, nothing, nothing)
     event: Any = SimpleNamespace(limits={Limit.TOKENS_PER_TURN: 0.5}, update=3)

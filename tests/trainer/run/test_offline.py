@@ -1,12 +1,10 @@
 """Offline training: a run on the stored groups of another run, without an engine."""
 
-import gzip
 import json
 import os
 import signal
 import subprocess
 import sys
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +42,6 @@ SETTINGS: dict[str, Any] = {
     "learner": {"learning_rate": 1e-2, "lr_warmup_steps": 0},
     "checkpoint": {"interval": 2},
 }
-WRITTEN = (("driver", "folded"), ("learner", "json.gz"), ("learner", "txt"))
 PROGRAM = """
 import json, sys
 from turnwise.trainer.config.loading import parse_config
@@ -133,35 +130,6 @@ def test_a_run_trains_on_each_stored_group_once_and_leaves_the_other_run_as_it_i
     assert {event.is_offline for event in events if isinstance(event, UpdateDone)} == {True}
     assert "run r has no further batch of 2 groups: training ends after 3 updates; 1 groups were filtered" in notes
     database.close()
-
-
-def test_an_offline_run_is_profiled_until_its_end(url: str, tmp_path: Path) -> None:
-    events = list[Event]([Note("first")])
-    offline(url, events, profile=True)
-    folder = tmp_path / "off" / "profiles" / "update-2"
-    driver, trace, table = (f"{name}-{os.getpid()}.{ending}" for name, ending in WRITTEN)
-    assert {one.name for one in folder.iterdir()} == {driver, trace, table}
-    assert "aten::mm" in gzip.decompress((folder / trace).read_bytes()).decode()
-    assert "turnwise." in (folder / driver).read_text()
-    notes = [event.text for event in events if isinstance(event, Note)]
-    assert f"profiles of updates 2 to 3 are in `{folder}`: {driver}, {trace}, {table}" in notes
-
-
-def test_a_run_that_ends_before_the_profiled_updates_reports_it(url: str) -> None:
-    events = list[Event]([Note("first")])
-    offline(url, events, profile=True, max_steps=1)
-    assert "no profile: the run ended before update 2" in [event.text for event in events if isinstance(event, Note)]
-    assert "stack sampler" not in {thread.name for thread in threading.enumerate()}
-
-
-def test_a_failed_run_ends_its_profile(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: Any) -> None:
-        raise TurnwiseError("too many empty batches")
-
-    monkeypatch.setattr("turnwise.trainer.run.loop.EmptyBatches.reset", fail)
-    with pytest.raises(TurnwiseError, match="too many empty batches"):
-        offline(url, profile=True)
-    assert "stack sampler" not in {thread.name for thread in threading.enumerate()}
 
 
 def test_a_killed_run_resumes_to_the_same_weights(url: str) -> None:

@@ -99,10 +99,5 @@ class LearnerBackend(Protocol):
     def load_optimizer(self, folder: Path) -> None:
         """Load the optimizer's state of a folder that ``save`` wrote, with any backend and number of ranks."""
 
-    def profile_next(self, folder: Path) -> None:
-        """Profile the next update by ``torch.profiler``; each process of the learner writes a trace and a table of
-        operations into ``folder``.
-        """
-
     def close(self) -> None:
         """Free everything; no other method is called afterwards."""

@@ -179,10 +179,6 @@ class FsdpLearner:
         """Load the optimizer's state of a folder that ``save`` wrote, with any backend and number of ranks."""
         self._call("load_optimizer", str(folder.resolve()))
 
-    def profile_next(self, folder: Path) -> None:
-        """Profile the next update on all ranks (``LearnerBackend.profile_next``)."""
-        self._call("profile_next", str(folder.resolve()))
-
     def close(self) -> None:
         """End all ranks."""
         import ray

@@ -36,7 +36,6 @@ from ..recording import LogprobTrace, weights_hash
 from ..sft import SftExample, SupervisedSteps
 from .ranks import ALONE, Ranks, policy_scorer, reference_scorer
 from .state_files import load_optimizer_files, save_sharded_state, save_state
-from .torch_profile import profiled
 
 STEP_METRICS = {"loss": 0.0, "grad_norm": 0.0, "step_scale": 1.0, "lr_scale": 1.0}
 """Metrics per optimizer step, with their values in an update without a step. An update reports their means."""
@@ -75,8 +74,6 @@ class Learner:
         self.model = self._scorer.model
         self._reference: TokenScorer | None = None
         self._supervised: SupervisedSteps | None = None
-        self._profile_folder: Path | None = None
-        """Where the next update is profiled; None profiles none."""
         self.optimizer = torch.optim.AdamW(
             [parameter for _, parameter in self.named_parameters()],
             lr=config.learning_rate,
@@ -142,10 +139,6 @@ class Learner:
         if self.config.optimizer_offload:
             move_moments(self.optimizer, "cpu")
 
-    def profile_next(self, folder: Path) -> None:
-        """Profile the next update (``LearnerBackend.profile_next``)."""
-        self._profile_folder = folder
-
     def close(self) -> None:
         """Do nothing: the memory is this process's."""
 
@@ -192,41 +185,39 @@ class Learner:
             NonFiniteLoss: the loss or gradient of an optimizer step is NaN or infinite. That step is not applied; the
                 steps before it are.
         """
-        folder, self._profile_folder = self._profile_folder, None
-        with profiled(folder):
-            self._supervised = None
-            for scorer in filter(None, (self._scorer, self._reference)):
-                scorer.forget_images()
-            rate = self._set_learning_rate(lr_progress, update)
-            config = self.config
-            counts = [len(trained_tokens(sample)) for sample in samples]
-            positions = [index for index, count in enumerate(counts) if count]
-            trained = [samples[index] for index in positions]
-            sizes = [counts[index] for index in positions]
-            episodes = [one.episode for one in trained]
-            parts = [
-                part
-                for _ in range(config.num_epochs)
-                for part in split_minibatches(sizes, episodes, config.num_minibatches, stream)
-            ]
-            start: list[Tensor] | None = None
-            if len(parts) > 1 and self.proximal.needs_start:
-                start = self._logprobs_by_sample(trained, sizes)
-            self.proximal.start_update(dict(self.named_parameters()))
-            metrics = MetricReducer()
-            steps: list[dict[str, float]] = []
-            for number, part in enumerate(parts, 1):
-                chosen = [trained[index] for index in part]
-                start_logprobs = None if start is None else [start[index] for index in part]
-                name = f"optimizer step {number} of {len(parts)}"
-                is_traced = number <= len(parts) // config.num_epochs  # the first pass
-                step_trace = (trace, [positions[index] for index in part]) if trace is not None and is_traced else None
-                steps.append(self._optimizer_step(chosen, start_logprobs, name, metrics, step_trace))
-            means = {
-                key: sum(step[key] for step in steps) / len(steps) if steps else empty
-                for key, empty in STEP_METRICS.items()
-            }
-            return {**metrics.reduced(), **means, "learning_rate": rate, "tokens": float(sum(sizes))}
+        self._supervised = None
+        for scorer in filter(None, (self._scorer, self._reference)):
+            scorer.forget_images()
+        rate = self._set_learning_rate(lr_progress, update)
+        config = self.config
+        counts = [len(trained_tokens(sample)) for sample in samples]
+        positions = [index for index, count in enumerate(counts) if count]
+        trained = [samples[index] for index in positions]
+        sizes = [counts[index] for index in positions]
+        episodes = [one.episode for one in trained]
+        parts = [
+            part
+            for _ in range(config.num_epochs)
+            for part in split_minibatches(sizes, episodes, config.num_minibatches, stream)
+        ]
+        start: list[Tensor] | None = None
+        if len(parts) > 1 and self.proximal.needs_start:
+            start = self._logprobs_by_sample(trained, sizes)
+        self.proximal.start_update(dict(self.named_parameters()))
+        metrics = MetricReducer()
+        steps: list[dict[str, float]] = []
+        for number, part in enumerate(parts, 1):
+            chosen = [trained[index] for index in part]
+            start_logprobs = None if start is None else [start[index] for index in part]
+            name = f"optimizer step {number} of {len(parts)}"
+            is_traced = number <= len(parts) // config.num_epochs  # the first pass
+            step_trace = (trace, [positions[index] for index in part]) if trace is not None and is_traced else None
+            steps.append(self._optimizer_step(chosen, start_logprobs, name, metrics, step_trace))
+        means = {
+            key: sum(step[key] for step in steps) / len(steps) if steps else empty
+            for key, empty in STEP_METRICS.items()
+        }
+        return {**metrics.reduced(), **means, "learning_rate": rate, "tokens": float(sum(sizes))}
 
     def _set_learning_rate(self, lr_progress: float, update: int) -> float:
         """Set and return the learning rate."""

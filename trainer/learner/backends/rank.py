@@ -171,10 +171,6 @@ class LearnerRank:
                 return str(error)
         return ""
 
-    def profile_next(self, folder: str) -> None:
-        """Profile the next update of this rank (``LearnerBackend.profile_next``)."""
-        self._learner.profile_next(Path(folder))
-
     def node(self) -> str:
         """Return the Ray node of this process. Ray must be up."""
         return own_node()
