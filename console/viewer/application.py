@@ -10,7 +10,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
@@ -24,7 +24,6 @@ from .images import image
 from .live import events
 from .opening import Tabs
 from .pages.listing import PAGES, Page
-from .pages.openapi import openapi
 from .rendering import environment, render
 from .replays import Replays
 from .security import Door, Guard
@@ -90,7 +89,6 @@ def application(
         Route("/images/{hash}", lambda request: image(database, request)),
         Route("/trajectories/{trajectory:path}/download/{format}", downloaded),
         Route("/runs/{run:path}/events", lambda request: events(database, request)),
-        Route("/api/openapi.json", lambda _: JSONResponse(openapi())),
         Mount("/static", StaticFiles(directory=STATIC)),
     ]
     for page in PAGES:

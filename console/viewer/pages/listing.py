@@ -1,4 +1,4 @@
-"""The pages of the viewer, each with the parameters of its query: the routes and the schema of the API come from here.
+"""The pages of the viewer, each with the parameters of its query; the routes come from here.
 
 To add a page, write its loader and its template, and list it.
 """
