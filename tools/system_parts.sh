@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Install the Debian packages that `install` and `test` need; without root, print the missing ones.
+# Install the Debian packages that `install`, `test` and `up` need; without root, print the missing ones.
 set -euo pipefail
-purpose=${1:?usage: system_parts.sh install|test}
+purpose=${1:?usage: system_parts.sh install|test|up}
 
 has_postgres() { command -v initdb >/dev/null || compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null; }
 has_numa() { compgen -G '/usr/lib/*/libnuma.so.1' >/dev/null || ldconfig -p 2>/dev/null | grep -q 'libnuma\.so\.1'; }
@@ -13,7 +13,7 @@ die() { printf '%s\n' "$*" >&2; exit 1; }
 
 # The engine is a service of the machine, not of the tests: it is left running.
 start_engine() {
-    { [ "$purpose" = test ] && ! has_engine; } || return 0
+    { [ "$purpose" != install ] && ! has_engine; } || return 0
     [ "$(id -u)" -eq 0 ] || die "no Docker engine answers: ask the administrator to start it (service docker start) and to add you to the group docker."
     if ! pgrep -x dockerd >/dev/null; then
         echo "==> starting the Docker engine"
@@ -26,12 +26,13 @@ start_engine() {
 missing=()
 has_venv || missing+=(python3-venv)
 has_numa || missing+=(libnuma1)
-if [ "$purpose" = test ]; then
+if [ "$purpose" != install ]; then
     has_postgres || missing+=(postgresql)
     command -v git >/dev/null || missing+=(git)
     command -v bwrap >/dev/null || missing+=(bubblewrap)
     has_seccomp || missing+=(libseccomp2)
     [ -x /usr/bin/python3 ] || missing+=(python3)
+    [ "$purpose" = test ] || command -v docker-compose >/dev/null || missing+=(docker-compose)
     if ! has_engine; then
         command -v dockerd >/dev/null || missing+=(docker.io iptables procps tini)
         command -v debootstrap >/dev/null || [ -x /usr/sbin/debootstrap ] || missing+=(debootstrap)

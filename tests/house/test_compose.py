@@ -1,11 +1,15 @@
-"""The security settings of compose.yaml; ``make up`` verifies that it starts."""
+"""The security settings of compose.yaml, and the checks with which ``make up`` begins."""
 
+import os
 import re
+import shutil
+import socket
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 from turnwise.tests.store.making import sqlite_store
 
@@ -73,3 +77,29 @@ def test_the_viewer_of_compose_is_healthy_once_it_answers(tmp_path: Path) -> Non
         process.kill()
         process.communicate()
     assert codes == [0, 1]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="`make up` refuses other users first")
+@pytest.mark.parametrize("variable", ["TURNWISE_DATABASE_PORT", "TURNWISE_VIEWER_PORT"])
+def test_a_taken_port_names_its_variable_before_anything_is_written(variable: str, tmp_path: Path) -> None:
+    (tmp_path / "tools/compose").mkdir(parents=True)
+    script = shutil.copy(ROOT / "tools/compose/up.sh", tmp_path / "tools/compose")
+    ports = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
+    free, taken = (str(one.getsockname()[1]) for one in ports)
+    ports[0].close()
+    chosen = {"TURNWISE_DATABASE_PORT": free, "TURNWISE_VIEWER_PORT": free, variable: taken}
+    for kept in (False, True):
+        written = "".join(f"{name}={port}\n" for name, port in chosen.items()) * kept
+        (tmp_path / ".env").write_text(written)
+        environment = {"PATH": os.environ["PATH"]} | ({} if kept else chosen)
+        done = subprocess.run(["bash", script], capture_output=True, text=True, env=environment)
+        assert (done.returncode, (tmp_path / ".env").read_text()) == (1, written)
+        assert f"port {taken} of 127.0.0.1" in done.stderr
+        assert f"{variable}=PORT make up" in done.stderr
+    ports[1].close()
+
+
+def test_every_package_of_the_lock_but_torch_has_a_hash() -> None:
+    lock = re.sub(r"\\\n", "", (ROOT / "requirements.lock").read_text())
+    bare = [line.split("==")[0] for line in lock.splitlines() if re.match(r"\w", line) and "--hash=" not in line]
+    assert bare == ["torch"], "`make install` and `make up` ask pip for the others by hash"
