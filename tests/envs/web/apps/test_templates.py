@@ -4,7 +4,9 @@ CI plays a template of every kind on every site; the soak plays all.
 """
 
 import os
+import re
 from functools import cache
+from pathlib import Path
 
 import pytest
 from turnwise.envs.web.actions import ANSWER
@@ -88,3 +90,13 @@ def test_a_detour_and_an_unrequested_answer_are_accepted(sites: dict[str, Served
     right = [act for act in task.oracle if act.verb == "fill" and act.name == "Street"]
     acts = (*wrong, *right, Act("click", "button", "Save address"), Act(ANSWER, value="done"))
     assert sites["shop"].play(task, acts)[0]
+
+
+def test_the_page_lists_every_template() -> None:
+    page = (Path(__file__).resolve().parents[4] / "docs" / "shipped_environments" / "web.md").read_text()
+    found = {
+        f"{site}/{name}"
+        for site, names in re.findall(r"^\* `(\w+)/`: ((?:[\w-]+,?\s+)+)", page, re.MULTILINE)
+        for name in re.split(r",\s+", names.strip())
+    }
+    assert found == set(TEMPLATES)
