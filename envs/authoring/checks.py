@@ -20,7 +20,7 @@ from ..errors import EnvError, EnvTimeout, NotTrainable
 from ..runner.step_result import StepResult
 from ..runner.thoughts import without_thoughts
 from ..spaces import Png, image_sizes
-from .all_rows import rows_usable, words_of_rows
+from .all_rows import read_rows
 from .isolation import episodes_apart, own_random_stream, process_kept
 from .other_process import same_in_another_process
 from .subject import (
@@ -68,10 +68,10 @@ async def tasks_listed(subject: Subject) -> str:
             twice = [seed for seed, times in Counter(seeds or ()).items() if times > 1]
             if twice:
                 raise CheckFailed(f"`tasks({split!r})` lists the seed {twice[0]} more than once: list each task once")
-        of_rows = await rows_usable(subject, owner)
+        copies = await read_rows(subject, owner)
     counts = {split: "every seed" if seeds is None else f"{len(seeds)} seeds" for split, seeds in found.items()}
     listed = ", ".join(f"{count} of `{split}`" for split, count in counts.items())
-    return "; ".join([listed, *of_rows, f"a check plays at most {EPISODES} of a split"])
+    return "; ".join([listed, *copies, f"a check plays at most {EPISODES} of a split"])
 
 
 async def gymnasium_checker(subject: Subject) -> str:
@@ -417,7 +417,7 @@ async def vocabulary_closed(subject: Subject) -> str:
             if isinstance(error.__cause__, NotImplementedError):
                 raise Skipped("has no closed vocabulary") from None
             raise
-        used = await words_of_rows(subject, owner)
+        used = dict(subject.words)
         for seed in await subject.seeds(owner, EPISODES):
             actions, seen = await episode(subject, owner, seed)
             for word in " ".join([*actions, *(each.text for each in seen)]).split():

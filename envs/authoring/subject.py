@@ -41,10 +41,10 @@ class Subject:
     step_ms: list[float] = field(default_factory=list)
     largest: int = 0
     """Bytes of the largest observation, text and PNG together."""
-    text: str = ""
-    """The text of the newest observation."""
     longest: str = ""
     """The longest text of an observation."""
+    words: dict[str, str] = field(default_factory=dict)
+    """The words of the first observations and actions of all rows of a data set, each with its first row."""
     before: State = field(default_factory=dict)
     """The state of the process before the first environment was made."""
     running: set[str] = field(default_factory=set)
@@ -109,7 +109,7 @@ class Subject:
 
     def _measured(self, seen: StepResult) -> StepResult:
         self.largest = max(self.largest, len(seen.text.encode()) + sum(map(len, seen.images)))
-        self.text, self.longest = seen.text, max(self.longest, seen.text, key=len)
+        self.longest = max(self.longest, seen.text, key=len)
         return seen
 
 

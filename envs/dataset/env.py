@@ -16,13 +16,13 @@ import inspect
 import math
 import time
 from abc import abstractmethod
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import count
 from types import MappingProxyType
 from typing import Any, ClassVar, TypeVar
 
-import numpy as np
 from gymnasium.spaces import Space
 
 from ...errors import suggestion
@@ -32,7 +32,7 @@ from ..episode import EpisodeEnv, Turn
 from ..errors import EnvironmentBroken, EnvironmentFailed, wrap_error
 from ..spaces import FreeText
 from .coroutines import results_of
-from .rows import NUMBERS, Row, Rows, Source, content_hash, folder_of, hashes_of, kept, place, rows_of, seed_of
+from .rows import NUMBERS, Row, Rows, Source, content_hash, folder_of, kept, place, rows_of
 from .rubric import Ending, Message, RewardFunction, Rubric, Unscored
 
 T = TypeVar("T")
@@ -113,17 +113,12 @@ class DatasetEnv(EpisodeEnv[RowEpisode]):
 
     def tasks(self, split: str) -> Sequence[int]:
         """Return the seeds of the rows of a split."""
-        return [seed_of(digest, number) for number, digest in enumerate(self.row_hashes(split))]
+        return list(map(_seed, self.row_hashes(split), count()))
 
     def row_hashes(self, split: str) -> list[str]:
         """Return a hash per row of a split, for which each process reads all rows once."""
-        return self._once(f"hashes of {split}", lambda: hashes_of(self._rows(split), split))
-
-    def nulls(self, split: str) -> Iterator[tuple[int, str]]:
-        """Yield the number of each row and the name of each column that the rubric takes and that is null there."""
-        for number, row in enumerate(self._rows(split)):
-            if isinstance(row, Mapping):
-                yield from ((number, name) for name in self._rubric.names if row.get(name, "") is None)
+        rows = self._rows(split)
+        return self._once(f"hashes of {split}", lambda: [content_hash(rows[number]) for number in range(len(rows))])
 
     def is_valid(self, action: str) -> bool:
         """Return whether an answer has the form that the rubric expects; ``invalid_action_fraction`` counts the others.
@@ -177,7 +172,7 @@ class DatasetEnv(EpisodeEnv[RowEpisode]):
                 f"seed {seed} is none of them"
             )
         row = rows[number] if number < len(rows) else {}
-        if seed >= NUMBERS and seed != seed_of(content_hash(row), number):
+        if seed >= NUMBERS and seed != _seed(content_hash(row), number):
             raise EnvironmentBroken(
                 f"{place(split, number)} is not the row of this task: the rows were edited or put in another order "
                 "since the task was listed. Restore the rows, or begin a new run"
@@ -191,23 +186,21 @@ class DatasetEnv(EpisodeEnv[RowEpisode]):
         return Turn(observation)
 
     def _play(self, action: str) -> Turn:
-        valid = self.is_valid(action)
-        if not isinstance(valid, bool | np.bool_):
-            raise EnvironmentBroken(f"`is_valid` returned {valid!r:.60}; it must return True or False")
+        valid = bool(self.is_valid(action))
         self._add_message("assistant", action)
         answer = self.respond(action, self.row, self.conversation)
         observation = self._now(answer) if inspect.isawaitable(answer) else answer
         if observation is not None:
             self._add_message("user", observation)
             if len(self.episode.messages) < 2 * self.max_turns + 1:
-                return Turn(observation, valid=bool(valid))
+                return Turn(observation, valid=valid)
         values = self._rubric.values(self._ending(action), self.scoring, self.scoring_timeout_s)
         parts = {name: self._rubric.weights[name] * value for name, value in values.items()}
         success = next(iter(values.values())) >= self.success_at
         unscored = [name for name, value in values.items() if isinstance(value, Unscored)]
         info = {"extras": {UNSCORED: unscored}} if unscored else {}
         observation = "" if observation is None else observation
-        return Turn(observation, parts, bool(valid), over=True, success=success, info=info)
+        return Turn(observation, parts, valid, over=True, success=success, info=info)
 
     def _add_message(self, role: str, content: Any) -> None:
         message = {"role": role, "content": content}
@@ -225,3 +218,7 @@ class DatasetEnv(EpisodeEnv[RowEpisode]):
         if isinstance(result, BaseException):  # such as SystemExit, which ends no other thread than this one
             raise wrap_error("`respond`", result)
         return result
+
+
+def _seed(digest: str, number: int) -> int:
+    return int(digest[:8], 16) * NUMBERS + number

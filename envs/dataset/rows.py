@@ -41,9 +41,6 @@ def content_hash(value: Any) -> str:
 
     JSON values, bytes, arrays, pictures, dates, numbers, and containers and dataclasses of them count whole; of any
     other object, the text of its ``repr`` counts, without addresses.
-
-    Raises:
-        TypeError: the keys of a dict are not all texts, or not all numbers.
     """
     return hashlib.sha256(json.dumps(value, sort_keys=True, default=_plain).encode()).hexdigest()
 
@@ -70,23 +67,6 @@ def _plain(value: Any) -> Any:
 def place(split: str, number: int) -> str:
     """Return a row as errors name it."""
     return f"row {number} of `{split}`"
-
-
-def seed_of(digest: str, number: int) -> int:
-    """Return the seed of the task of a row, from the row's hash and number."""
-    return int(digest[:8], 16) * NUMBERS + number
-
-
-def hashes_of(rows: Rows, split: str) -> list[str]:
-    """Return the ``content_hash`` of each row. Raises EnvironmentBroken: a row cannot be read or hashed."""
-    found = []
-    for number in range(len(rows)):
-        try:
-            found.append(content_hash(rows[number]))
-        except Exception as error:
-            reason = f"{type(error).__name__}: {error}"
-            raise EnvironmentBroken(f"{place(split, number)} cannot be read: {reason}") from error
-    return found
 
 
 def kept(key: Any, read: Callable[[], T]) -> T:
@@ -181,7 +161,6 @@ def _object(pairs: list[tuple[str, Any]]) -> Row:
 
 
 def _twice(names: Iterable[str]) -> str:
-    """Return the first name that occurs twice; empty if each occurs once."""
     return next((name for name, times in Counter(names).items() if times > 1), "")
 
 

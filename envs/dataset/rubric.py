@@ -79,11 +79,6 @@ class Rubric:
                 raise EnvironmentBroken(f"{where}: the weight of `{name}` is {weight!r}; it must be a number, not 0")
             self.weights[name], self._functions[name] = float(weight), function
 
-    @property
-    def names(self) -> set[str]:
-        """The names of the parameters of all functions, which are columns or given values."""
-        return {name for function in self._functions.values() for name in inspect.signature(function).parameters}
-
     def check_columns(self, ending: Ending) -> None:
         """Check that a row has the columns that the functions take. Raises EnvironmentBroken: it lacks one."""
         for name, function in self._functions.items():

@@ -297,10 +297,7 @@ async def _first_task(thread: EnvThread, split: str, timeout_s: float) -> int:
 
 @refuses("environments", Cost.ENVIRONMENTS, Command.RESUME)
 def changed_tasks(subject: Subject) -> Iterator[Refusal]:
-    """Refuse to resume a run that played tasks which its environments no longer list, such as rows that were edited.
-
-    An environment that cannot list its tasks is left to its episodes, which record the failure.
-    """
+    """Refuse to resume a run that played tasks which its environments no longer list, such as rows that were edited."""
     database, run, timeout_s = subject.database, subject.run, subject.config.rollout.reset_timeout_s
 
     async def look(environment: EnvironmentConfig) -> Refusal | None:
@@ -309,7 +306,9 @@ def changed_tasks(subject: Subject) -> Iterator[Refusal]:
                 listed = {split: await thread.tasks(split, timeout_s) for split in SPLITS}
         except EnvError:
             return None
-        for split, seeds in listed.items() if database is not None else ():
+        for split, seeds in listed.items():
+            if database is None:
+                break
             with database.read() as conn:
                 played = queries.played_seeds(conn, run, environment.id, environment.options, split)
             if seeds is not None and (gone := played.difference(seeds)):

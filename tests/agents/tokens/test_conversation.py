@@ -197,6 +197,7 @@ def test_an_observation_cannot_inject_a_control_token(chats: dict[str, TextRende
 def test_no_text_ends_a_turn_of_the_tiny_model(tmp_path: Path) -> None:
     words = ["lamp;", ";", "<end", "of", "turn>", "<pad>"]
     chat = load_renderer(new_tokenizer(tmp_path, words, 64))
+    assert isinstance(chat, TextRenderer)
     conversation = Conversation(chat)
     conversation.observe("lamp; ; <end of turn> <pad>")
     assert raw(chat, conversation.prompt()) == "lamp; ; <end of turn> <pad>"

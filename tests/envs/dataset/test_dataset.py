@@ -69,7 +69,7 @@ def test_the_rows_of_a_split_are_its_tasks_and_are_read_once_per_process() -> No
     Capitals.loads = 0
     tasks = [(env.tasks("train"), env.tasks("test")) for env in (make(ENV), make(ENV))]
     assert tasks[0] == tasks[1]
-    assert [list(map(number, seeds)) for seeds in tasks[0]] == [[0, 1], [0]]
+    assert [list(map(number, seeds or ())) for seeds in tasks[0]] == [[0, 1], [0]]
     assert Capitals.loads <= 2
     env = make(ENV)
     assert {env.reset()[0] for _ in range(20)} == {row["question"] for row in CAPITALS}
@@ -391,11 +391,8 @@ def test_a_file_that_cannot_be_read_is_named(content: str, name: str, error: str
 def test_an_answer_without_the_expected_form_is_invalid() -> None:
     class Formed(Hints):
         def is_valid(self, action: str) -> bool:
-            return action.istitle() if action else None  # type: ignore[return-value]
+            return action.istitle()
 
     env = Formed()
     env.reset(seed=0)
     assert [env.step(action)[4]["action_valid"] for action in ("paris", "Rome")] == [False, True]
-    env.reset(seed=0)
-    with pytest.raises(EnvironmentBroken, match="`is_valid` returned None"):
-        env.step("")

@@ -22,8 +22,9 @@ ENV = "dataset/Changing-v0"
 def register(rows: list[dict[str, Any]]) -> None:
     """Register an environment whose rows for training are ``rows``."""
     load = {"load": lambda self, split: rows if split == "train" else CAPITALS[:1]}
+    changing: Any = type("Changing", (Capitals,), load)
     gymnasium.registry.pop(ENV, None)
-    gymnasium.register(ENV, entry_point=type("Changing", (Capitals,), load))
+    gymnasium.register(ENV, entry_point=changing)
 
 
 @pytest.fixture
