@@ -135,7 +135,8 @@ class DriverClient:
         self.renew()
         answer, png = self._request(steps, OPEN_TIMEOUT_S)
         if "lost" in answer:
-            raise SandboxError(f"the {self.program.name} opened no episode in a new sandbox: {answer['lost']}")
+            failed = f"the {self.program.name} opened no episode in a new sandbox: {answer['lost']}"
+            raise SandboxError(f"{failed}{self.details(steps)}")
         return answer, png
 
     def do(self, steps: Steps) -> tuple[dict[str, Any], bytes]:
@@ -208,6 +209,10 @@ class DriverClient:
         finally:
             START_SLOTS.release()
 
+    def details(self, steps: Steps) -> str:
+        """Return what to look at when an episode did not open with these steps; a subclass adds it to the message."""
+        return ""
+
     def prepare(self, sandbox: SandboxLease) -> None:
         """Set a new sandbox up once its driver answers; a subclass restores the state of the old sandbox here."""
 
@@ -239,7 +244,7 @@ class DriverClient:
         exhausted = result.oom or result.output_limit_exceeded
         if answer.get("fault") == MACHINE and not exhausted:
             self.close()
-            raise SandboxLost(f"the {name} got no processor time or stopped: {answer['lost']}")
+            raise SandboxLost(f"the {name} or its site got no processor time or stopped: {answer['lost']}")
         if "broken" in answer:
             self.close()
             if not (exhausted or answer.get("fault") == PAGE):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...sandbox import SandboxError, SandboxLease, SandboxSpec
-from ..computer.driver_client import DriverClient, DriverProgram, Program, main_command
+from ..computer.driver_client import DriverClient, DriverProgram, Program, Steps, main_command
 
 FILES_TIMEOUT_S = 10.0
 START_TIMEOUT_S = 30.0
@@ -95,6 +95,15 @@ class BrowserSession(DriverClient):
             # An earlier episode may have filled the disk, among other damage.
             pass
         self.renew()
+
+    def details(self, steps: Steps) -> str:
+        """Return the address, and the command and the last output of the site's server."""
+        url = next((step["url"] for step in steps if step["do"] == "open"), "")
+        if self._server is None or self.sandbox is None:
+            return f" ({url})"
+        tail = ["tail", "-c", "500", f"{ROOT}/log"]
+        log = self.sandbox.exec(tail, timeout_s=FILES_TIMEOUT_S, user=SITE_USER).stdout.decode(errors="replace").strip()
+        return f" ({url}; the server's command: `{self._server.command}`; its last output: {log or 'none'})"
 
     def prepare(self, sandbox: SandboxLease) -> None:
         """Start the site's server in a new sandbox."""

@@ -6,15 +6,25 @@ import asyncio
 from collections.abc import Awaitable
 from typing import Any
 
-from .elements import Refused, click_point, first_line, on_element, ready_for_text, refuse_misfit, short_error
+from .elements import (
+    LATE_TIMEOUT_MS,
+    Refused,
+    choice,
+    click_point,
+    first_line,
+    judged,
+    on_element,
+    ready_for_text,
+    refuse_misfit,
+    refuse_unready,
+    short_error,
+)
 from .protocol import PlaywrightError
-from .settle import SETTLE_TIMEOUT_S, frames_drawn, settle
+from .settle import WorldLate, frames_drawn, settle
 from .tabs import Context, Tab
 
-READY_TIMEOUT_MS = 1500
-"""Time in which an element must accept an action."""
 COVERED_TIMEOUT_MS = 400
-"""The same for a click that would hit another element or none."""
+"""Time in which Playwright finds on an idle machine that a click would hit another element or none."""
 MAX_WAIT_MS = 3000
 SCROLL_PX = 400
 MAX_TYPED_CHARS = 500
@@ -29,6 +39,7 @@ async def act(context: Context, action: dict[str, Any]) -> None:
 
     Raises:
         Refused: the action cannot be executed.
+        WorldLate: it got no answer in time, which is decided by no state of the page.
     """
     verb = action["verb"]
     context.pointed |= verb in POINTER_VERBS
@@ -76,9 +87,14 @@ async def click(context: Context, action: dict[str, Any]) -> None:
         return
     found = await click_point(context, action["id"])
     if isinstance(found, str):
-        timeout = COVERED_TIMEOUT_MS if found == "covered" else READY_TIMEOUT_MS
-        settings = {"button": button, "click_count": count, "timeout": timeout}
-        await on_element(context, action["id"], lambda one: one.click(**settings))
+        settings = {"button": button, "click_count": count}
+
+        async def press_button(one: Any) -> None:
+            first_ms = (COVERED_TIMEOUT_MS,) if found == "covered" else ()
+            await judged(lambda ms: one.click(**settings, timeout=ms, trial=True), *first_ms)
+            await one.click(**settings, timeout=LATE_TIMEOUT_MS)
+
+        await on_element(context, action["id"], press_button)
     else:
         x, y, context.downloading = found
         await context.tab.session.click(x, y, button, count)
@@ -87,9 +103,13 @@ async def click(context: Context, action: dict[str, Any]) -> None:
 async def hover(context: Context, action: dict[str, Any]) -> None:
     """Execute ``hover(12)`` or ``hover(x, y)``."""
     if "id" in action:
-        await on_element(context, action["id"], lambda one: one.hover(timeout=READY_TIMEOUT_MS))
+        await on_element(context, action["id"], _hover)
     else:
         await context.tab.page.mouse.move(*viewport_point(context, action["x"], action["y"]))
+
+
+async def _hover(one: Any, **settings: Any) -> None:
+    await judged(lambda ms: one.hover(timeout=ms, **settings))
 
 
 async def fill(context: Context, action: dict[str, Any]) -> None:
@@ -98,28 +118,27 @@ async def fill(context: Context, action: dict[str, Any]) -> None:
     if action["text"] and await ready_for_text(context, action["id"]):
         await context.tab.session.send("Input.insertText", {"text": action["text"]})
     else:
-        await on_element(context, action["id"], lambda one: one.fill(action["text"], timeout=READY_TIMEOUT_MS))
+
+        async def write(one: Any) -> None:
+            await refuse_unready(context, action["id"], one)
+            await one.fill(action["text"], timeout=LATE_TIMEOUT_MS)
+
+        await on_element(context, action["id"], write)
 
 
 async def select_option(context: Context, action: dict[str, Any]) -> None:
     """Execute ``select_option(3, "an option")``, by the option's text, else by its value."""
-
-    async def choose(one: Any) -> None:
-        try:
-            await one.select_option(label=action["options"], timeout=READY_TIMEOUT_MS / 3)
-        except PlaywrightError:
-            await one.select_option(value=action["options"], timeout=READY_TIMEOUT_MS / 3)
-
     if len(action["options"]) > 1:
         await refuse_misfit(context, action["id"], action["options"])
-    await on_element(context, action["id"], choose)
+    chosen: dict[str, Any] = {await choice(context, action["id"], action["options"]): action["options"]}
+    await on_element(context, action["id"], lambda one: one.select_option(**chosen, timeout=LATE_TIMEOUT_MS))
 
 
 async def press(context: Context, action: dict[str, Any]) -> None:
     """Execute ``press("Enter")`` or ``press(3, "Enter")``."""
     try:
         if "id" in action:
-            await on_element(context, action["id"], lambda one: one.press(action["key"], timeout=READY_TIMEOUT_MS))
+            await on_element(context, action["id"], lambda one: one.press(action["key"], timeout=LATE_TIMEOUT_MS))
         else:
             await context.tab.page.keyboard.press(action["key"])
     except (Refused, PlaywrightError) as error:
@@ -148,7 +167,7 @@ async def drag_and_drop(context: Context, action: dict[str, Any]) -> None:
     if "id" in action:
 
         async def drop_on(target: Any) -> None:
-            await target.hover(timeout=READY_TIMEOUT_MS, trial=True)
+            await _hover(target, trial=True)
             await on_element(context, action["id"], lambda source: drag(context, source, target))
 
         await on_element(context, action["to"], drop_on)
@@ -165,11 +184,11 @@ async def drag_and_drop(context: Context, action: dict[str, Any]) -> None:
 async def drag(context: Context, source: Any, target: Any) -> None:
     """Drag one element onto another. Raises PlaywrightError."""
     mouse = context.tab.page.mouse
-    await source.hover(timeout=READY_TIMEOUT_MS)
+    await _hover(source)
     await mouse.down()
     try:
         # The page gets no events of the pointer during a drag, for which Playwright would wait.
-        await target.hover(timeout=READY_TIMEOUT_MS, force=True)
+        await target.hover(timeout=LATE_TIMEOUT_MS, force=True)
     except Exception:
         await mouse.up()
         raise
@@ -191,12 +210,18 @@ async def goto(context: Context, action: dict[str, Any]) -> None:
                 raise
             await _open(context, action["url"])
     except (PlaywrightError, ConnectionError) as error:
-        raise Refused(f"goto: {first_line(error)}") from None
+        raise _unopened("goto", error) from None
+
+
+def _unopened(verb: str, error: Exception) -> Exception:
+    """Return the error of a page that was not opened: Refused, or WorldLate for a timeout."""
+    late = "Timeout" in str(error)
+    return WorldLate(first_line(error)) if late else Refused(f"{verb}: {first_line(error)}")
 
 
 async def _open(context: Context, url: str) -> None:
     context.addressed = context.tab
-    await context.addressed.page.goto(url, wait_until="commit", timeout=1000 * SETTLE_TIMEOUT_S)
+    await context.addressed.page.goto(url, wait_until="commit", timeout=LATE_TIMEOUT_MS)
 
 
 async def go_back(context: Context, action: dict[str, Any]) -> None:
@@ -216,9 +241,9 @@ async def _go(context: Context, go: Any, step: int, refusal: str) -> None:
     if not 0 <= target < len(history["entries"]) or history["entries"][target]["url"] == "about:blank":
         raise Refused(refusal)
     try:
-        await go(wait_until="commit", timeout=1000 * SETTLE_TIMEOUT_S)
+        await go(wait_until="commit", timeout=LATE_TIMEOUT_MS)
     except PlaywrightError as error:
-        raise Refused(f"{refusal.partition(':')[0]}: {first_line(error)}") from None
+        raise _unopened(refusal.partition(":")[0], error) from None
 
 
 async def new_tab(context: Context, action: dict[str, Any]) -> None:

@@ -13,13 +13,20 @@ from pathlib import Path
 from typing import Any
 
 from .protocol import GONE, PlaywrightError
+from .settle import WorldLate, frames_drawn
 from .tabs import Context
 
 CLEANUP_TIMEOUT_S = 1.0
 KEPT = "turnwise kept"
 """Name of the property in which a page keeps an element for a moment, until Playwright has a handle of it."""
-CLICK_POINT, SELECT_TEXT, MISFIT = (
-    (Path(__file__).parent / f"{name}.js").read_text() for name in ("click_point", "select_text", "misfit")
+READY_ROUNDS = 45
+"""Rounds of two frames, 1.5 s of an idle machine, in which an element must become ready; frames wait for a busy one."""
+DECIDED_TIMEOUT_MS = 1500
+"""Time in which Playwright finds out on an idle machine whether an element accepts the pointer."""
+LATE_TIMEOUT_MS = 6000
+"""Time after which an action without an answer is a failure of the world."""
+CLICK_POINT, SELECT_TEXT, MISFIT, CHOICE = (
+    (Path(__file__).parent / f"{name}.js").read_text() for name in ("click_point", "select_text", "misfit", "choice")
 )
 """Functions that are called on an element; the files describe their values."""
 KEEP = """function(name) {
@@ -53,9 +60,9 @@ ERROR_HINTS = (
     ("cannot be filled", "it accepts no text"),
     ("Element is not a <select>", "it is not a drop-down list"),
     ("did not find some options", "it has no such option"),
+    ("not stable", "it keeps moving"),
     ("not attached", "it is no longer on the page"),
     ("context was destroyed", "it is no longer on the page"),
-    ("Timeout", "it did not become ready"),
 )
 """Substrings of Playwright's errors, with the message for the agent."""
 
@@ -124,6 +131,52 @@ async def refuse_misfit(context: Context, number: int, value: str | list[str]) -
         raise Refused(f"element {number}: it holds {expected}; it is unchanged")
 
 
+async def choice(context: Context, number: int, options: list[str]) -> str:
+    """Return how a drop-down list offers the options, ``label`` or ``value``.
+
+    Raises:
+        Refused: the page has no such element, or it does not offer them.
+    """
+    found: Any = None
+    for _ in range(READY_ROUNDS // 3):
+        found = await _value(context, number, CHOICE, options)
+        if found in ("label", "value"):
+            return str(found)
+        await frames_drawn(context.tab)
+    raise Refused(f"element {number}: {found or 'it cannot be done'}")
+
+
+async def judged(attempt: Callable[[float], Awaitable[Any]], timeout_ms: float = DECIDED_TIMEOUT_MS) -> None:
+    """Try what may be repeated, with a timeout in ms, until Playwright succeeds or names the state of the page.
+
+    Raises:
+        PlaywrightError: the state of the page.
+        WorldLate: Playwright has no answer.
+    """
+    try:
+        await attempt(timeout_ms)
+    except PlaywrightError as error:
+        if not _is_undecided(error):
+            raise
+        await attempt(LATE_TIMEOUT_MS)
+
+
+def _is_undecided(error: Exception) -> bool:
+    """Return whether a timeout expired before Playwright found a reason in the state of the page."""
+    text = str(error)
+    return "Timeout" in text and not any(substring in text for substring, _ in ERROR_HINTS)
+
+
+async def refuse_unready(context: Context, number: int, one: Any) -> None:
+    """Wait frames until an element accepts a value. Raises Refused: it is disabled or not editable."""
+    for _ in range(READY_ROUNDS):
+        enabled = await one.is_enabled()
+        if enabled and await one.is_editable():
+            return
+        await frames_drawn(context.tab)
+    raise Refused(f"element {number}: {'it is not editable' if enabled else 'it is disabled'}")
+
+
 async def _value(context: Context, number: int, function: str, *arguments: Any, failed: Any = None) -> Any:
     """Return the value of a function called on an element; ``failed`` if it raised or the page is gone.
 
@@ -159,6 +212,7 @@ async def on_element(context: Context, number: int, do: Callable[[Any], Awaitabl
 
     Raises:
         Refused: the page has no such element, or Playwright cannot do it.
+        WorldLate: Playwright did not answer in time.
     """
     handle = await handle_of(context, number)
     try:
@@ -176,8 +230,11 @@ def short_error(error: Exception) -> str:
 
     Raises:
         DriverError: the error is neither of the page nor of the action.
+        WorldLate: it is a timeout, without a reason in the state of the page.
     """
     text = str(error)
+    if _is_undecided(error):
+        raise WorldLate(first_line(error)) from error
     if any(hint in QUOTED.split(text, maxsplit=1)[0] for hint in MISUSE_HINTS):
         raise DriverError(text) from error
     for substring, message in ERROR_HINTS:

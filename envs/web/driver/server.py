@@ -29,7 +29,7 @@ from .chromium import Chromium, browser_uid
 from .elements import Refused
 from .observe import MAX_STRING_CHARS, observe, shorten
 from .protocol import PlaywrightError, ProtocolError
-from .settle import load, settle
+from .settle import WorldLate, load, settle
 from .tabs import Context
 
 LOG = logging.getLogger(__name__)
@@ -78,6 +78,8 @@ class Driver:
                     png = await self.step_retrying_closed_tab(step, answer) or png
                     if self.browser.context and self.browser.context.crashed:
                         raise ConnectionError("it crashed")
+        except WorldLate as late:
+            answer["lost"], answer["fault"] = f"no answer in time: {late}", "machine"
         except TimeoutError:
             answer["lost"] = "the page did not respond"
             answer["fault"] = await watch.at_fault(self.browser.processes.connection)

@@ -8,17 +8,17 @@ import contextlib
 from .protocol import PlaywrightError, ProtocolError
 from .tabs import Context, Tab
 
-SETTLE_TIMEOUT_S = 3.0
-"""Limit of a navigation that an action started; the page is then observed as it is."""
+SETTLE_TIMEOUT_S = 5.0
+"""Time after which a navigation that an action started is a failure of the world."""
 PARSE_TIMEOUT_S = 10.0
 """Limit of an episode's first page."""
 LOAD_TIMEOUT_S = 3.0
 """Limit of its resources after that; the page is then observed as it is."""
-OPEN_TIMEOUT_S = 1.0
-"""Limit of a tab that a page opens, and of a download that it offers."""
-FETCH_TIMEOUT_S = 1.0
+DOWNLOAD_TIMEOUT_S = 1.0
+"""Limit of a download that a page offers, and may prevent."""
+FETCH_TIMEOUT_S = 3.0
 """Limit of the images, styles and fonts after that."""
-DRAW_TIMEOUT_S = 1.0
+DRAW_TIMEOUT_S = 5.0
 """Limit of two frames."""
 POLL_INTERVAL_S = 0.005
 TWO_TASKS = """new Promise(done => setTimeout(() => setTimeout(() => {
@@ -27,6 +27,10 @@ TWO_TASKS = """new Promise(done => setTimeout(() => setTimeout(() => {
 }, 0), 0))"""
 """Two rounds of the page's event loop, and a layout, which requests the images that styles name."""
 TWO_FRAMES = "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
+
+
+class WorldLate(Exception):
+    """The browser or the site did not answer in time: a failure of the world, which no observation shows."""
 
 
 async def load(tab: Tab, url: str) -> None:
@@ -52,9 +56,12 @@ async def load(tab: Tab, url: str) -> None:
 
 
 async def settle(context: Context) -> None:
-    """Wait until the page in view shows the effects of the last action, or until the timeout.
+    """Wait until the page in view shows the effects of the last action.
 
     Chromium answers nothing about the present page while a navigation is in progress.
+
+    Raises:
+        WorldLate: the next page did not load, or a tab did not open, before the timeout.
     """
     if not context.tabs:
         return
@@ -72,11 +79,10 @@ async def settle(context: Context) -> None:
     rounds.cancel()
     if tab.url.startswith("chrome-error:"):
         context.note("that page cannot be reached")
+    if context.opening:
+        raise WorldLate(f"a new tab did not open within {SETTLE_TIMEOUT_S:g} s")
     if tab.loading and tab in context.tabs:
-        context.note(f"the next page did not load within {SETTLE_TIMEOUT_S:g} s; loading was stopped")
-        tab.loading.clear()
-        with contextlib.suppress(PlaywrightError):
-            await tab.session.send("Page.stopLoading")
+        raise WorldLate(f"the page after {tab.url} did not load within {SETTLE_TIMEOUT_S:g} s")
 
 
 async def _event_loop_rounds(tab: Tab) -> None:
@@ -91,15 +97,13 @@ async def _event_loop_rounds(tab: Tab) -> None:
 
 
 async def _tabs_and_downloads(context: Context) -> None:
-    try:
-        async with asyncio.timeout(OPEN_TIMEOUT_S):
-            while context.opening or context.downloading:
+    while context.opening:
+        await asyncio.sleep(POLL_INTERVAL_S)
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(DOWNLOAD_TIMEOUT_S):
+            while context.downloading:
                 await asyncio.sleep(POLL_INTERVAL_S)
-    except TimeoutError:
-        if context.opening:
-            context.note(f"a new tab did not open within {OPEN_TIMEOUT_S:g} s")
-            context.leftover = "a tab may open any time"
-        context.opening, context.downloading = 0, False
+    context.downloading = False
 
 
 async def _resources(tab: Tab) -> None:

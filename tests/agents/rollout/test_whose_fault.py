@@ -49,14 +49,20 @@ async def judged(conversation: Any, row: Any) -> float:
     return sum(await asyncio.gather(one(conversation, row), one(conversation, row)))
 
 
-FUNCTIONS = {"silent": silent, "sleeping": sleeping, "blocking": blocking, "slow": slow, "judged": judged}
+FUNCTIONS: dict[str, Any] = {
+    "silent": silent,
+    "sleeping": sleeping,
+    "blocking": blocking,
+    "slow": slow,
+    "judged": judged,
+}
 
 
 class Rows(DatasetEnv):
     """One row, scored by the function ``scores``; ``responds`` is where ``respond`` hangs."""
 
     def __init__(self, scores: str = "slow", responds: str = "") -> None:
-        self.rubric = {FUNCTIONS[scores]: 1.0}  # type: ignore[misc]
+        self.rubric: Any = {FUNCTIONS[scores]: 1.0}  # type: ignore[misc]
         self.responds = responds
 
     def load(self, split: str) -> Any:
@@ -93,7 +99,7 @@ def ends() -> Iterator[None]:
     wait_for_abandoned_threads()
 
 
-def played(tmp_path: Path, env: type, options: dict[str, Any], members: int = 1) -> list[Outcome]:
+def played(tmp_path: Path, env: Any, options: dict[str, Any], members: int = 1) -> list[Outcome]:
     import gymnasium
 
     env_id = f"WhoseFault{env.__name__}-v0"
@@ -122,7 +128,7 @@ def played(tmp_path: Path, env: type, options: dict[str, Any], members: int = 1)
     ],
 )
 def test_a_hang_outside_of_the_agents_action_is_a_failure_of_the_environment_and_played_again(
-    tmp_path: Path, env: type, options: dict[str, Any], reason: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, env: Any, options: dict[str, Any], reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("turnwise.envs.dataset.coroutines.GRACE_S", 0.2)
     (outcome,) = played(tmp_path, env, options)
@@ -133,7 +139,7 @@ def test_a_hang_outside_of_the_agents_action_is_a_failure_of_the_environment_and
 @pytest.mark.parametrize(
     ("env", "options"), [(Rows, {"scores": "slow"}), (Plain, {"seconds": 0.5}), (Plain, {"seconds": 0.8})]
 )
-def test_scoring_may_take_longer_than_a_step(tmp_path: Path, env: type, options: dict[str, Any]) -> None:
+def test_scoring_may_take_longer_than_a_step(tmp_path: Path, env: Any, options: dict[str, Any]) -> None:
     (outcome,) = played(tmp_path, env, options)
     assert outcome.status is Status.COMPLETED
 
