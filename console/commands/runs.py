@@ -36,7 +36,16 @@ RUN_COLUMNS = (
 CUT_OFF = "cut off by the end of the run"
 REQUIRED = 4
 """Columns that a narrow terminal shows."""
-LAST_METRICS = ("success", "reward", "horizon_turns", "staleness_mean", "staleness_max", "loss", "entropy")
+LAST_METRICS = (
+    "success",
+    "reward",
+    "turns_per_episode",
+    "horizon_turns",
+    "staleness_mean",
+    "staleness_max",
+    "loss",
+    "entropy",
+)
 
 
 class NotRunning(TurnwiseError):
@@ -234,6 +243,7 @@ def _as_json(found: "RunDetails") -> dict[str, Any]:
         "driver": found.driven.driver,
         "status": found.driven.status,
         "updates": found.updates,
+        "idle_updates": found.idle_updates,
         "checkpoint": saved.checkpoint if saved else "",
         "checkpoint_version": saved.id if saved else None,
         "best_checkpoint": jsonable(found.best) if found.best else None,
@@ -250,7 +260,7 @@ def _as_json(found: "RunDetails") -> dict[str, Any]:
 
 def _training_fields(found: "RunDetails") -> dict[str, Any]:
     """Return the fields that only a training run has."""
-    from ...trainer.telemetry.events import REWARD_PART
+    from ...trainer.telemetry.events import REWARD_PART, component_metrics
 
     saved, last = found.checkpoint, found.last_metrics or {}
     return {
@@ -259,11 +269,15 @@ def _training_fields(found: "RunDetails") -> dict[str, Any]:
         "best checkpoint": _best(found),
         "groups": _counts({**_groups(found), CUT_OFF: found.cancelled}),
         "filtered": "; ".join(
-            f"{one.groups} {one.reason}, mean return {one.mean_return:.2f}" for one in found.filtered
+            f"{one.groups} {one.reason} ({one.solved} all solved, {one.unsolved} all unsolved), mean return "
+            f"{one.mean_return:.2f}"
+            for one in found.filtered
         ),
         "trajectories": _counts({**found.accounting, "failed": _failed(found), CUT_OFF: found.cut_off}),
         "changed": "\n".join(_change(one) for one in found.driven.run.changes),
         "last update": {name: last[name] for name in LAST_METRICS if last.get(name) is not None},
+        "trained on nothing": f"{found.idle_updates} updates: their gradient is 0" if found.idle_updates else "",
+        "components": {one_line(name, 40): value for name, value in component_metrics(last).items()},
         "reward parts": {
             one_line(name.removeprefix(REWARD_PART), 40): value
             for name, value in last.items()

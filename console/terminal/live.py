@@ -30,7 +30,19 @@ PARTS_MAX = 4
 """Parts of the reward that a line has room for."""
 STORED = {"success": "stored success", "reward": "stored reward"}
 """Names on the lines of a run that trains on stored episodes: the policy of the run did not play them."""
-COLUMNS = ("update", "success", "reward", "horizon", "staleness", "tokens/s", "turns/s", "entropy", "limits", "groups")
+COLUMNS = (
+    "update",
+    "success",
+    "reward",
+    "turns",
+    "horizon",
+    "staleness",
+    "tokens/s",
+    "turns/s",
+    "entropy",
+    "limits",
+    "groups",
+)
 
 
 class LiveView:
@@ -42,6 +54,7 @@ class LiveView:
         self._rows: deque[tuple[str, ...]] = deque(maxlen=MAX_ROWS)
         self._waiting = "the engine, to start"
         self._is_offline = False
+        self._notes: list[str] = []
         self._next_line = 0.0
         self._held_back = ""
         self._left_out = 0
@@ -75,7 +88,7 @@ class LiveView:
 
     def _update(self, event: "UpdateDone") -> None:
         row = _row(event)
-        self._waiting, self._is_offline = event.waiting, event.is_offline
+        self._waiting, self._is_offline, self._notes = event.waiting, event.is_offline, _notes(event)
         self._rows.append(row)
         if self._live.is_started:
             return
@@ -85,6 +98,7 @@ class LiveView:
         if event.is_offline:
             shown = {STORED.get(name, name): value for name, value in shown.items()}
         line = "  ".join(f"{name} {value}" for name, value in shown.items() if value)
+        line += "".join(f"  {text}" for text in _notes(event))
         if event.waiting and not event.is_offline:
             line += f"  waiting on {one_line(event.waiting)}"
         if self._left_out:
@@ -115,6 +129,7 @@ class LiveView:
         limits, groups = self._rows[-1][-2:] if self._rows else ("", "")
         below = [f"groups: {groups or 'none'}"] if self._rows else []
         below += [f"cut by limits: {limits}"] if limits else []
+        below += self._notes
         if self._is_offline:
             return Group(table, Text("success and reward are those of the stored episodes", style="dim"))
         below.append(f"waiting on {one_line(self._waiting)}" if self._waiting else "not waiting")
@@ -127,12 +142,22 @@ def _parts(event: "UpdateDone") -> str:
     return ", ".join(f"{one_line(name, 20)} {value:+.2f}" for name, value in parts) if len(parts) <= PARTS_MAX else ""
 
 
+def _notes(event: "UpdateDone") -> list[str]:
+    """Return that an update trained on nothing, and the metrics of components, if there are not many."""
+    from ...trainer.telemetry.events import component_metrics
+
+    found = ["TRAINED ON NOTHING: the gradient is 0"] if event.metrics.get("tokens") == 0 else []
+    own = component_metrics(event.metrics).items()
+    return found + [f"{one_line(name, 40)} {value:.3g}" for name, value in own if len(own) <= PARTS_MAX]
+
+
 def _row(event: "UpdateDone") -> tuple[str, ...]:
     groups = " ".join(f"{one_line(state, 12)} {count}" for state, count in event.groups.items() if count)
     return (
         str(event.update),
         f"{event.success:.2f}",
         f"{event.reward:.2f}",
+        f"{event.metrics['turns_per_episode']:.1f}" if "turns_per_episode" in event.metrics else "",
         str(event.horizon_turns),
         *(("", "", "") if event.is_offline else _rates(event)),
         "" if event.entropy is None else f"{event.entropy:.2f}",

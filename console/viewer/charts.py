@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from ...trainer.algorithms.algorithm_set import SLOTS
 from ...trainer.telemetry.events import REWARD_PART
 
 Unit = Literal["rate", "number", "seconds"]
@@ -35,7 +36,7 @@ class Chart:
     """The meaning of the values in one line."""
     is_stacked: bool = False
     prefix: str = ""
-    """Every metric whose name begins with this is a line as well; at most ``LINES_MAX``."""
+    """Every metric ``<prefix>.../<name>`` is a line as well; at most ``LINES_MAX``."""
     has_held_out: bool = False
     """Whether the success of evaluations is drawn too, with its interval."""
 
@@ -50,9 +51,14 @@ class Section:
     charts: Sequence[Chart]
 
 
-SECTIONS = {"returns": "Returns and endings", "learning": "Learning", "speed": "Time and throughput"}
+SECTIONS = {
+    "returns": "Returns and endings",
+    "learning": "Learning",
+    "components": "Metrics of components",
+    "speed": "Time and throughput",
+}
 """By name, the title of each group of charts that folds away."""
-OPEN = "returns,learning"
+OPEN = "returns,learning,components"
 """The sections that are open unless the query's ``open`` names others."""
 FAILURES = "failures/"
 """Prefix of the number of failed episodes of one status; the status follows."""
@@ -87,7 +93,14 @@ CHARTS = (
         ("staleness_max", "max"),
         note="Updates between the version that sampled a token and the updated one",
     ),
-    _chart("", "Horizon", "number", ("horizon_turns", "turns"), note="Limit on turns per episode"),
+    _chart(
+        "",
+        "Turns per episode",
+        "number",
+        ("turns_per_episode", "mean"),
+        ("horizon_turns", "limit"),
+        note="Mean of the batch, and the limit of the horizon",
+    ),
     _chart("returns", "Return", "number", ("reward", "mean"), note="Mean return per episode of the batch"),
     _chart("returns", "Parts of the return", "number", note="Mean of each part per episode", prefix=REWARD_PART),
     _chart(
@@ -151,6 +164,7 @@ CHARTS = (
     _chart("learning", "Gradient norm", "number", ("grad_norm", "before clipping")),
     _chart("learning", "Loss", "number", ("loss", "loss")),
     _chart("learning", "Learning rate", "number", ("learning_rate", "learning rate")),
+    *(_chart("components", one.slot, "number", prefix=one.slot, note="As the component reports") for one in SLOTS),
     _chart(
         "speed",
         "Time per update",
@@ -193,9 +207,9 @@ def charts_of(metrics: Iterable[str]) -> list[Chart]:
     known = sorted(metrics)
     found = []
     for chart in CHARTS:
-        named = [one for one in known if chart.prefix and one.startswith(chart.prefix)][:LINES_MAX]
+        named = [one for one in known if chart.prefix and "/" in one and one.startswith(chart.prefix)][:LINES_MAX]
         lines = [line for line in chart.lines if line.metric in known]
-        lines += [Line(one, one.removeprefix(chart.prefix)) for one in named]
+        lines += [Line(one, one.removeprefix(chart.prefix) if chart.prefix.endswith("/") else one) for one in named]
         if lines:
             found.append(replace(chart, lines=lines))
     return found

@@ -82,7 +82,7 @@ from .run_summaries import (
 from .success_costs import success_costs
 from .task_history import played_seeds, task_histories, trajectory_names
 from .turns import acts, answered_turns, n_turns, part_sums
-from .updates import Updates, thinned
+from .updates import Updates, idle_updates, thinned
 
 __all__ = [
     "NULL",
@@ -122,6 +122,7 @@ __all__ = [
     "group_of",
     "group_row_of",
     "held_out",
+    "idle_updates",
     "kind_of",
     "latest_checkpoint",
     "left_out",

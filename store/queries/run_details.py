@@ -8,20 +8,20 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, and_, false, func, select, true
+from sqlalchemy import Connection, Integer, and_, cast, false, func, select, true
 
 from ...records import SCORED_STATUSES, EndedBy, GroupState, PolicyVersion, Purpose, Status
 from ..database import Database
 from ..operations.group_states import RUN_ENDED
 from ..run_lock import Driver, driver_of
-from ..schema import FAILED, batch_item, policy_version, rollout_group, train_batch, trajectory
+from ..schema import FAILED, RESULT, batch_item, policy_version, rollout_group, train_batch, trajectory
 from ..schema import run as run_table
 from .conditions import counts_by, of_run, row_count, surviving, training
 from .groups import cancelled_groups, group_counts
 from .lineage import BestCheckpoint, best_checkpoint, latest_checkpoint
 from .lists import RUNS, TRAJECTORIES, RunRow, TrajectoryRow, find_run, list_runs
 from .rewards import RewardSet, reward_sets
-from .updates import ALL, Updates, newest_update
+from .updates import ALL, Updates, idle_updates, newest_update
 
 DROPPED = trajectory.c.ended_by == EndedBy.CONTROLLER.value
 """Whether the rollout controller dropped a trajectory: its status is cancelled, but not a failure."""
@@ -163,18 +163,30 @@ class FilteredGroups:
     groups: int
     mean_return: float
     """Of the scored members, by the rewards of the environment."""
+    solved: int
+    """Groups in which every counted member succeeded."""
+    unsolved: int
+    """Groups in which none did."""
 
 
 def filtered_groups(conn: Connection, run: str) -> list[FilteredGroups]:
     """Return the training groups that filters rejected, by reason, the most frequent reason first."""
-    groups = func.count(rollout_group.c.no.distinct())
-    which = (
-        select(rollout_group.c.reason, groups, func.avg(trajectory.c.reward))
+    result, total = cast(RESULT, Integer), func.sum(trajectory.c.reward)
+    of_group = (
+        select(rollout_group.c.reason, func.min(result).label("least"), func.max(result).label("most"))
+        .add_columns(total.label("total"), func.count().label("members"))
         .join_from(rollout_group, trajectory, trajectory.c.group_no == rollout_group.c.no)
         .where(training(rollout_group, run), rollout_group.c.state == GroupState.FILTERED.value)
         .where(trajectory.c.status.in_([status.value for status in SCORED_STATUSES]))
-        .group_by(rollout_group.c.reason)
-        .order_by(groups.desc(), rollout_group.c.reason)
+        .group_by(rollout_group.c.no, rollout_group.c.reason)
+        .subquery()
+    )
+    columns, groups = of_group.c, func.count()
+    solved, unsolved = (groups.filter(one) for one in (columns.least == 1, columns.most == 0))
+    which = (
+        select(columns.reason, groups, func.sum(columns.total) / func.sum(columns.members), solved, unsolved)
+        .group_by(columns.reason)
+        .order_by(groups.desc(), columns.reason)
     )
     return [FilteredGroups(*row) for row in conn.execute(which)]
 
@@ -207,6 +219,8 @@ class RunDetails:
     """The newest version with a checkpoint."""
     best: BestCheckpoint | None
     """The checkpoint with the highest success on held-out tasks."""
+    idle_updates: int
+    """Updates that trained on no token."""
     groups: Mapping[GroupState, int]
     """Training groups by state; the failed ones without the cancelled ones."""
     cancelled: int
@@ -280,6 +294,7 @@ def run_details(database: Database, run: str) -> RunDetails:
             updates=max(conn.execute(made).scalar_one() or 0, 0),
             checkpoint=latest_checkpoint(conn, run),
             best=best_checkpoint(conn, run),
+            idle_updates=idle_updates(conn, run),
             groups={**groups, GroupState.FAILED: groups[GroupState.FAILED] - cancelled},
             cancelled=cancelled,
             filtered=filtered_groups(conn, run),

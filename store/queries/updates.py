@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from sqlalchemy import Column, ColumnElement, Connection, func, or_, select, true
 
-from ..schema import train_batch
+from ..schema import batch_item, train_batch
 from .conditions import surviving
 
 T = TypeVar("T")
@@ -37,6 +37,14 @@ def newest_update(conn: Connection, run: str) -> int | None:
     which = select(func.max(train_batch.c.update_no)).where(surviving(train_batch, run))
     newest: int | None = conn.execute(which).scalar_one()
     return newest
+
+
+def idle_updates(conn: Connection, run: str) -> int:
+    """Return how many surviving updates of a run trained on no token: their gradient was 0."""
+    same = (batch_item.c.run_no == train_batch.c.run_no) & (batch_item.c.version_id == train_batch.c.version_id)
+    trained = select(batch_item.c.idx).where(same, batch_item.c.tokens_trained > 0).exists()
+    which = select(func.count()).select_from(train_batch).where(surviving(train_batch, run), ~trained)
+    return int(conn.execute(which).scalar_one())
 
 
 def thinned(conn: Connection, run: str, most: int, within: Updates = ALL) -> Updates:

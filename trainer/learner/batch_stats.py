@@ -33,11 +33,16 @@ class _Contribution(NamedTuple):
     fresh: bool
 
 
-def batch_items(batch: Batch, fresh: Collection[str], details: Mapping[str, bytes] = NO_DETAILS) -> list[BatchItem]:
+def batch_items(
+    batch: Batch, fresh: Collection[str], details: Mapping[str, bytes] = NO_DETAILS, *, is_idle: bool = False
+) -> list[BatchItem]:
     """Return one item per trajectory with a trained token, with its detail (``provenance``) if ``details`` has one.
 
     A trajectory counts as reuse if every trained token of it is reused: its source is neither ``policy`` nor ``patch``,
     or its group is not among ``fresh``, the groups that are trained on for the first time.
+
+    Args:
+        is_idle: whether the gradient of the update was 0: then it trained on none of the tokens.
     """
     found: dict[str, _Contribution] = {}
     for sample in batch.samples:
@@ -54,7 +59,14 @@ def batch_items(batch: Batch, fresh: Collection[str], details: Mapping[str, byte
             before.fresh or (sample.group in fresh and bool(np.isin(sample.sample.sources[trained], OWN).any())),
         )
     return [
-        BatchItem(key, one.tokens, one.max_staleness, one.advantage / one.tokens, one.fresh, details.get(key))
+        BatchItem(
+            key,
+            0 if is_idle else one.tokens,
+            one.max_staleness,
+            one.advantage / one.tokens,
+            one.fresh,
+            details.get(key),
+        )
         for key, one in found.items()
     ]
 
@@ -91,6 +103,7 @@ def batch_metrics(groups: Sequence[Group], batch: Batch) -> dict[str, Any]:
         **_reward_parts(members),
         "trajectories": len(members),
         "turns": len(steps),
+        "turns_per_episode": len(steps) / max(len(members), 1),
         **LimitCounts.of_trajectories(members).metrics(),
         **({"limits_by_environment": by_environment} if len(by_environment) > 1 else {}),
         "invalid_action_fraction": sum(not step.action_valid for step in steps) / max(len(steps), 1),

@@ -136,7 +136,7 @@ class UpdateStep:
             reused=record.reused,
             update=update,
             parent=parent.id,
-            items=batch_items(batch, fresh, record.details),
+            items=batch_items(batch, fresh, record.details, is_idle=not metrics["tokens"]),
             metrics=metrics,
             recipe=record.recipe.model_dump(mode="json"),
             weights_hash=record.weights_hash,

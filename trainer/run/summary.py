@@ -1,7 +1,7 @@
 """Summarize a run from the store: the last line of `turnwise train --json`, and the learning curve."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from math import isnan
 from pathlib import Path
@@ -10,7 +10,9 @@ from typing import Any
 
 from ...masking import without_secrets
 from ...rates import newcombe
+from ...records import GroupState
 from ...store import queries
+from ...store.queries.run_details import FilteredGroups
 from ..context import RunContext
 from ..telemetry.events import EvalResult
 from ..telemetry.metrics import finite
@@ -50,6 +52,10 @@ class RunResult:
     """Folder of that checkpoint, which is kept; empty if none was evaluated."""
     stale_share: float | None
     """Share of the trained tokens with staleness 1 or more; None for an offline run."""
+    idle_updates: int
+    """Updates that trained on no token: their gradient was 0."""
+    hint: str
+    """A remedy, if most groups were played and not trained on because their returns are equal; empty otherwise."""
     store: str
     folder: str
 
@@ -66,6 +72,8 @@ def summarize(
         totals = queries.run_totals(conn, context.name)
         batches = queries.batch_metrics(conn, context.name)
         best = queries.best_checkpoint(conn, context.name)
+        idle = queries.idle_updates(conn, context.name)
+        hint = _hint(queries.filtered_groups(conn, context.name), queries.group_counts(conn, context.name))
     tokens_by_staleness: Counter[int] = Counter()
     for batch in batches:
         tokens_by_staleness.update({int(age): count for age, count in batch["tokens_by_staleness"].items()})
@@ -94,6 +102,8 @@ def summarize(
         best_update=best.update if best else None,
         best_checkpoint=best.path if best else "",
         stale_share=None if is_offline else round(1 - tokens_by_staleness[0] / tokens, 4) if tokens else 0.0,
+        idle_updates=idle,
+        hint=hint,
         store=without_secrets(context.database.url),
         folder=str(context.folder),
     )
@@ -106,6 +116,19 @@ def draw_curve(context: RunContext) -> Path:
     path = context.folder / "learning_curve.png"
     draw(curves, path)
     return path
+
+
+def _hint(filtered: Sequence[FilteredGroups], groups: Mapping[GroupState, int]) -> str:
+    """Return ``RunResult.hint``; group filters name their reason after a colon, or alone."""
+    flat = [one for one in filtered if one.reason.endswith("all returns equal")]
+    lost, total = sum(one.groups for one in flat), sum(groups.values())
+    if 2 * lost <= total:
+        return ""
+    solved, unsolved = sum(one.solved for one in flat), sum(one.unsolved for one in flat)
+    return (
+        f"{lost:,} of {total:,} groups were played and not trained on, because all their returns are equal ({solved:,} "
+        f'all solved, {unsolved:,} all unsolved): try `task_sampler.name = "mopps"`, or a larger `rollout.group_size`'
+    )
 
 
 def _success(one: EvalResult | None) -> float | None:

@@ -11,6 +11,12 @@ REWARD_PART = "reward_part/"
 """Prefix of the metric of one part of the reward; its name follows."""
 
 
+def component_metrics(metrics: Mapping[str, Any]) -> dict[str, float]:
+    """Return the metrics of an update that components added, each named ``<slot>/<name>``."""
+    numbers = {name: value for name, value in metrics.items() if isinstance(value, int | float)}
+    return {name: value for name, value in numbers.items() if "/" in name and not name.startswith(REWARD_PART)}
+
+
 @dataclass(frozen=True, slots=True)
 class Note:
     """A line of text for the user."""

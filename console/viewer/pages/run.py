@@ -75,6 +75,8 @@ class RunNow:
     tiles: Mapping[str, Change]
     tokens: int
     """Trained tokens."""
+    idle_updates: int
+    """Updates that trained on no token."""
     cost: SuccessCost
     shares: Sequence[Share]
     steps: Sequence[Step]
@@ -126,6 +128,7 @@ def load_now(database: Database, given: Given) -> RunNow:
             rate=None if driven.run.kind == TRAIN else _rate(queries.task_results(conn, driven.run, None)),
             tiles={name: _change(metrics, name, evaluations) for name in TILES},
             tokens=queries.trained_tokens(conn, run),
+            idle_updates=queries.idle_updates(conn, run),
             cost=queries.success_costs(conn, [run]).get(run, NO_COST),
             shares=_shares(driven, groups, cancelled),
             steps=_steps(queries.batch_values(conn, run, "success", updates)),

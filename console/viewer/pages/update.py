@@ -10,6 +10,7 @@ from ....store.database import Database
 from ....store.queries.fates import LeftOut
 from ....store.queries.lineage import BatchGroup, BatchMember
 from ....trainer.learner.provenance import decode_details, importance_weights
+from ....trainer.telemetry.events import component_metrics
 from ..given import Given
 
 PAGE_GROUPS = 25
@@ -60,6 +61,9 @@ class UpdatePage:
     next_start: int | None
     trajectories: int
     tokens: int
+    """Trained tokens; 0 if the gradient of the update was 0."""
+    components: Mapping[str, float]
+    """The metrics that components added."""
     previous: int | None
     following: int | None
 
@@ -103,6 +107,7 @@ def load_update_page(database: Database, given: Given) -> UpdatePage:
         next_start=end if end < len(batch) else None,
         trajectories=len(found.members),
         tokens=sum(one.tokens_trained for one in found.members),
+        components=component_metrics(found.metrics),
         previous=numbers[place - 1] if place else None,
         following=numbers[place + 1] if place + 1 < len(numbers) else None,
     )

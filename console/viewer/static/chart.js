@@ -86,7 +86,7 @@ class Chart {
   showKey() {
     const key = this.key, last = (values) => format(values.findLast((one) => one !== null && one !== undefined), this.unit);
     key.replaceChildren();
-    const isAlone = this.lines.length < 2 && !this.points?.length;
+    const isAlone = this.lines.length < 2 && !this.points?.length && !this.lines[0]?.metric?.includes("/");
     this.now.textContent = isAlone && this.lines.length ? last(this.lines[0].y) : "";
     if (isAlone) return;
     const add = (mark, label, value) => {

@@ -69,6 +69,16 @@ def test_a_line_has_the_parts_of_the_reward_if_they_are_few() -> None:
     assert "reward -0.50  hor" in watch(replace(update(1), reward_parts={str(name): 0.1 for name in range(5)}))
 
 
+def test_an_update_that_trained_on_nothing_and_the_metrics_of_components_are_shown() -> None:
+    event = replace(update(1), metrics={"tokens": 0.0, "turns_per_episode": 3.25, "loss/dropped_fraction": 1.0})
+    line = "groups ready 3 open 12  TRAINED ON NOTHING: the gradient is 0  loss/dropped_fraction 1  waiting on"
+    assert line in watch(event)
+    assert "reward -0.50  turns 3.2  horizon 8" in watch(event)
+    assert "TRAINED ON NOTHING" in watch(event, terminal=True)
+    many = {"tokens": 4.0, "reward_part/found": 1.0} | {f"loss/{name}": 1.0 for name in range(5)}
+    assert "groups ready 3 open 12  waiting on" in watch(replace(update(1), metrics=many))
+
+
 def test_an_offline_run_does_not_look_like_learning() -> None:
     event = replace(update(1), is_offline=True, groups={})
     line = "update 1  stored success 0.25  stored reward -0.50  horizon 8  entropy 1.50\n"

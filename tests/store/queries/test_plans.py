@@ -218,6 +218,8 @@ def reads(database: Database) -> dict[str, Callable[[Connection], object]]:
         "batch_metrics": lambda conn: queries.batch_metrics(conn, run),
         "batch_values": lambda conn: queries.batch_values(conn, run, "success", queries.thinned(conn, run, 1)),
         "branches_of": lambda conn: queries.branches_of(conn, one),
+        "played_seeds": lambda conn: queries.played_seeds(conn, run, "turnwise/TextSite-v0", {}, "train"),
+        "idle_updates": lambda conn: queries.idle_updates(conn, run),
         "cancelled_groups": lambda conn: queries.cancelled_groups(conn, run),
         "best_checkpoint": lambda conn: queries.best_checkpoint(conn, run),
         "find_checkpoint": lambda conn: _no_checkpoint(conn, run),

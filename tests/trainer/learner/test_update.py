@@ -10,16 +10,18 @@ from random import Random
 from typing import Any
 
 import pytest
+import torch
 from pydantic import PrivateAttr
 from sqlalchemy import select
 from turnwise.errors import TurnwiseError
 from turnwise.records import GroupState, Limit, ScoredGroup, Status
-from turnwise.store.queries import load_group_heads
+from turnwise.store.queries import idle_updates, load_group_heads, trained_tokens
 from turnwise.store.schema import rollout_group
 from turnwise.tests.agents.players import Stage, group, on_stage, oracle, site
 from turnwise.tests.trainer.playing import FIRST, dispatcher, update_step
 from turnwise.tests.trainer.scored_groups import scored_group
 from turnwise.trainer.algorithms.groups import TrainSample
+from turnwise.trainer.algorithms.losses.base import LossOutput, Metric, PolicyLoss, TokenBatch
 from turnwise.trainer.algorithms.random_streams import Streams
 from turnwise.trainer.algorithms.sample_filters.base import SampleFilter
 from turnwise.trainer.config.loading import parse_config
@@ -82,6 +84,29 @@ def test_the_metrics_of_components_are_recorded_with_the_update(tmp_path: Path) 
         _, result = await updated(update_step(stage, config, Streams(0), tmp_path / "model"))
         assert result is not None
         assert result.metrics["sample_filters.0/samples"] == 2
+
+    on_stage(tmp_path, scenario)
+
+
+class Dropping(PolicyLoss):
+    """A loss that drops every token."""
+
+    def __call__(self, batch: TokenBatch) -> LossOutput:
+        return LossOutput((0 * batch.logprobs).sum(), {"dropped_fraction": Metric(torch.ones(len(batch.weights)))})
+
+
+def test_an_update_whose_gradient_is_0_trained_on_no_token(tmp_path: Path) -> None:
+    chosen = {"name": "r", "environments": [SITE], "rollout": BATCH}
+    config = parse_config({**chosen, "loss": {"name": f"{Dropping.__module__}:Dropping"}})
+
+    async def scenario(stage: Stage) -> None:
+        await played(stage)
+        _, result = await updated(update_step(stage, config, Streams(0), tmp_path / "model"))
+        assert result is not None
+        assert (result.metrics["grad_norm"], result.metrics["tokens"]) == (0.0, 0.0)
+        assert result.metrics["loss/dropped_fraction"] == 1.0
+        with stage.database.read() as conn:
+            assert (idle_updates(conn, "r"), trained_tokens(conn, "r")) == (1, 0)
 
     on_stage(tmp_path, scenario)
 

@@ -2,7 +2,9 @@
 
 from dataclasses import replace
 
-from turnwise.trainer.run.summary import _gain
+from turnwise.records import GroupState
+from turnwise.store.queries.run_details import FilteredGroups
+from turnwise.trainer.run.summary import _gain, _hint
 from turnwise.trainer.telemetry.events import EvalResult
 
 
@@ -12,3 +14,17 @@ def test_evaluations_with_other_settings_have_no_gain() -> None:
     assert _gain(before, after)[0] == 0.3
     for played in ({"samples": 4}, {"temperature": 0.0}):
         assert _gain(before, replace(after, **played)) == (None, None, None)
+
+
+def test_most_groups_without_a_signal_have_a_remedy() -> None:
+    filtered = [
+        FilteredGroups("ZeroVariance: all returns equal", 934, 0.6, 580, 350),
+        FilteredGroups("other", 900, 0, 0, 0),
+    ]
+    hint = _hint(filtered, {GroupState.CONSUMED: 560, GroupState.FILTERED: 934})
+    assert hint.startswith(
+        "934 of 1,494 groups were played and not trained on, because all their returns are equal (580 all"
+    )
+    assert "mopps" in hint
+    assert _hint(filtered, {GroupState.CONSUMED: 934, GroupState.FILTERED: 934}) == ""
+    assert _hint([], {}) == ""

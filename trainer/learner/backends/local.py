@@ -37,6 +37,8 @@ from ..sft import SftExample, SupervisedSteps
 from .ranks import ALONE, Ranks, policy_scorer, reference_scorer
 from .state_files import load_optimizer_files, save_sharded_state, save_state
 
+SHARED_METRICS = ("entropy", "clip_fraction", "is_cap_fraction", "behavior_kl", "reference_kl")
+"""Names that mean the same in every loss; each other metric of a loss is ``loss/<name>``."""
 STEP_METRICS = {"loss": 0.0, "grad_norm": 0.0, "step_scale": 1.0, "lr_scale": 1.0}
 """Metrics per optimizer step, with their values in an update without a step. An update reports their means."""
 
@@ -217,7 +219,9 @@ class Learner:
             key: sum(step[key] for step in steps) / len(steps) if steps else empty
             for key, empty in STEP_METRICS.items()
         }
-        return {**metrics.reduced(), **means, "learning_rate": rate, "tokens": float(sum(sizes))}
+        of_loss = {name if name in SHARED_METRICS else f"loss/{name}": one for name, one in metrics.reduced().items()}
+        used = {index for part, step in zip(parts, steps, strict=True) if step["grad_norm"] for index in part}
+        return {**of_loss, **means, "learning_rate": rate, "tokens": float(sum(sizes[index] for index in used))}
 
     def _set_learning_rate(self, lr_progress: float, update: int) -> float:
         """Set and return the learning rate."""

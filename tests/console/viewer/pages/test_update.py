@@ -84,3 +84,29 @@ def test_weights_are_named_by_the_update_that_made_them(own: Database) -> None:
     assert client.get("/api/trajectories?run=r").json()["made_by"] == {"r": {"1": 0}}
     assert '<span title="version 1">0</span>' in client.get("/runs/r/updates/1").text
     assert '<span title="version 1 of the weights">after update 0</span>' in client.get("/trajectories/a-0").text
+
+
+def test_an_update_without_a_gradient_is_loud_and_the_metrics_of_components_are_shown(own: Database) -> None:
+    start(own)
+    for update, name in enumerate(("a", "b", "c")):
+        play_scored(own, name, update, [1.0, 0.0], version=update)
+        call(own, "lease_groups", run="r", owner="learner", count=1, timeout_s=60)
+        metrics = {"loss/dropped": update / 2, "sample_filters.0/kept": 0.25, "loss": 0.0, "turns_per_episode": 1.0}
+        items = [BatchItem(f"{name}-{member}", 4 if name == "a" else 0, 0, 0.0) for member in range(2)]
+        batch = {"owner": "learner", "groups": [name], "items": items, "metrics": metrics}
+        call(own, "acknowledge", run="r", update=update + 1, parent=update, **batch)
+    for number, returns in enumerate(([1.0, 1.0], [0.0, 0.0], [0.0, 0.0]), 3):
+        verdicts = [bool(one) for one in returns]
+        play_scored(own, f"f{number}", number, returns, GroupState.FILTERED, version=3, verdicts=verdicts)
+    client = client_of(own)
+    loud, quiet = client.get("/runs/r/updates/2").text, client.get("/runs/r/updates/1").text
+    assert "This update trained on nothing: its gradient is 0" in loud
+    assert "trained on nothing" not in quiet
+    assert "<dt><code>loss/dropped</code></dt><dd>0.5</dd>" in loud
+    assert "2 updates trained on nothing" in client.get("/runs/r").text
+    assert client.get("/api/runs/r/now").json()["tokens"] == 8
+    charts = {one["title"]: one["lines"] for one in client.get("/api/runs/r/series").json()["charts"]}
+    assert charts["loss"] == [{"metric": "loss/dropped", "label": "loss/dropped"}]
+    assert charts["sample_filters"] == [{"metric": "sample_filters.0/kept", "label": "sample_filters.0/kept"}]
+    (filtered,) = client.get("/api/runs/r/failures").json()["filtered"]
+    assert (filtered["groups"], filtered["solved"], filtered["unsolved"]) == (3, 1, 2)

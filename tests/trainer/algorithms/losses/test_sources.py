@@ -202,8 +202,8 @@ def test_the_learner_trains_on_tokens_of_the_policy_and_of_an_expert_in_one_batc
     assert torch.isnan(micro_batch.behavior_logprobs).all()
     before = one.compute_logprobs(micro_batch)
     metrics = one.update(batch.samples, 0.0, 0, Random(0))
-    assert (metrics["tokens"], metrics["sft_fraction"]) == (12.0, 0.5)
-    assert metrics["nll"] == pytest.approx(-before.mean().item(), abs=1e-6)
+    assert (metrics["tokens"], metrics["loss/sft_fraction"]) == (12.0, 0.5)
+    assert metrics["loss/nll"] == pytest.approx(-before.mean().item(), abs=1e-6)
     seen = [token for tokens in loss._batches for token in tokens.source.tolist()]
     assert (seen.count(POLICY), seen.count(EXPERT)) == (8, 4)
     for tokens in loss._batches:
@@ -219,4 +219,4 @@ def test_behavior_cloning_trains_on_the_demonstration_only(model: Path) -> None:
     batch = assembled(one.loss, rollouts("g", 0.0, 1.0), demonstration())
     metrics = one.update(batch.samples, 0.0, 0, Random(0))
     assert metrics["tokens"] == 4.0
-    assert metrics["loss"] == pytest.approx(metrics["nll"])
+    assert metrics["loss"] == pytest.approx(metrics["loss/nll"])
