@@ -155,15 +155,15 @@ def _canonical(tables: Tables, table: str, initial: Tables, references: Referenc
 
 
 @contextmanager
-def opened(data: bytes) -> Iterator[sqlite3.Connection]:
-    """Open the bytes of a database, such as ``final.files["shop.db"]``: no journal, no function, no write.
+def opened(data: bytes | Path) -> Iterator[sqlite3.Connection]:
+    """Open a copy of a database, such as ``final.files["shop.db"]``: no journal, no function, no write.
 
     Raises:
         sqlite3.Error: from a query, if the bytes are not a database, or the query exceeds a limit.
     """
     with ExitStack() as stack:
         path = Path(stack.enter_context(TemporaryDirectory(prefix="tw-site-"))) / "database"
-        path.write_bytes(data)
+        path.write_bytes(data if isinstance(data, bytes) else data.read_bytes())
         connection = stack.enter_context(closing(sqlite3.connect(f"{path.as_uri()}?mode=ro&immutable=1", uri=True)))
         for setting in ("trusted_schema = OFF", "cell_size_check = ON", "mmap_size = 0", "query_only = ON"):
             connection.execute(f"PRAGMA {setting}")
