@@ -48,7 +48,7 @@ def read_options(assignments: list[str] | None, flag: str = "--option") -> dict[
     for key, text in _texts(assignments, flag).items():
         try:
             options[key] = json.loads(text)
-        except json.JSONDecodeError:
+        except (ValueError, RecursionError):
             options[key] = text
     return options
 

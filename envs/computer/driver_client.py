@@ -234,7 +234,7 @@ class DriverClient:
         head, _, png = result.stdout.partition(b"\n")
         try:
             answer = json.loads(head)
-        except ValueError:
+        except (ValueError, RecursionError):
             limited = "exceeded the output limit" if result.output_limit_exceeded else "ended"
             reason = "did not answer in time" if result.timed_out else limited
             answer = {"lost": f"the {name} {reason}", "broken": reason}

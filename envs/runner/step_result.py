@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from pydantic_core import from_json
 
 from ...sandbox.errors import SandboxBroken
 from ..base import TurnEnv
@@ -117,10 +118,10 @@ def _extras(extras: Any) -> dict[str, Any]:
         raise EnvironmentBroken(f"info['extras'] has the key {min(own)!r}, which turnwise writes: name it otherwise")
     try:
         written = json.dumps(extras, allow_nan=False)
-    except (TypeError, ValueError) as error:
+        _bound("info['extras'] is", len(written), "characters of JSON")
+        return dict(from_json(written))  # which bounds the nesting
+    except (TypeError, ValueError, RecursionError) as error:
         raise EnvironmentBroken(f"info['extras'] is not JSON: {error}") from error
-    _bound("info['extras'] is", len(written), "characters of JSON")
-    return dict(json.loads(written))
 
 
 def _targets(targets: Any) -> list[list[float]]:

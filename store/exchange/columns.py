@@ -13,6 +13,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 from uuid import UUID
 
 import numpy as np
+from pydantic_core import from_json
 
 from ..errors import MissingPackage
 from ..schema.types import dump_json, escape, load_json, unescape
@@ -89,11 +90,11 @@ def codec_of(name: str, hint: Any) -> Codec:
     if isinstance(hint, type) and is_dataclass(hint):
         return struct_codec(hint)
     if get_origin(hint) is Mapping or hint is Any:
-        return Codec(pa.string(), dump_json, load_json)
+        return Codec(pa.string(), dump_json, _load_json)
     if get_origin(hint) is Sequence:
         (item,) = get_args(hint)
         if item is Any or get_origin(item) is Mapping:
-            return Codec(pa.string(), dump_json, load_json)
+            return Codec(pa.string(), dump_json, _load_json)
         return _list(codec_of(name, item))
     raise TypeError(f"the field `{name}` of type {hint} has no column; add its type to `store/exchange/columns.py`")
 
@@ -103,6 +104,12 @@ def present(value: Any) -> Any:
     if value is None:
         raise ValueError("a value is null where none may be missing")
     return value
+
+
+def _load_json(text: str) -> Any:
+    """Return a JSON value. Raises ValueError: the text is not JSON, or its nesting is too deep."""
+    from_json(text)
+    return load_json(text)
 
 
 def _same(value: Any) -> Any:

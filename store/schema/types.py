@@ -154,7 +154,7 @@ def load_json(data: str | bytes) -> Any:
     text = data if isinstance(data, str) else bytes(data).decode(errors="replace")
     try:
         value = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
     return _strings(value, unescape) if _ESCAPE in text or "\\u001a" in text else value
 

@@ -58,7 +58,7 @@ def owner_uid(path: Path) -> str:
     """Return the uid of the run that wrote a checkpoint, or an empty string if its manifest is missing or broken."""
     try:
         uid = json.loads((path / MANIFEST).read_text())["run"]
-    except (OSError, ValueError, LookupError, TypeError):
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
         return ""
     return uid if isinstance(uid, str) else ""
 
@@ -166,7 +166,7 @@ def verify(path: Path, run_uid: str) -> dict[str, Any]:
             if _digest(path / name) != expected:
                 raise CheckpointBroken(f"checkpoint `{path}`: `{name}` does not match its recorded hash")
         return read_state(path)
-    except (OSError, ValueError, LookupError, AttributeError) as error:
+    except (OSError, ValueError, LookupError, AttributeError, RecursionError) as error:
         raise CheckpointBroken(f"checkpoint `{path}` is incomplete: {error}") from error
 
 

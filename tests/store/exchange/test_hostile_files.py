@@ -200,6 +200,16 @@ def test_documents_are_limited(tmp_path: Path, suffix: str, monkeypatch: pytest.
         list(read_atif(path, TASK))
 
 
+@pytest.mark.parametrize("depth", [100_000, 900])
+def test_deep_nesting_in_a_row_is_one_line(tmp_path: Path, depth: int) -> None:
+    path = tmp_path / "deep.parquet"
+    deep = f'{{"a": {"[" * depth}{"]" * depth}}}'
+    for change in (lambda row: row.update(extras=deep), lambda row: row["task"].update(options=deep)):
+        pq.write_table(rows_with(change), path)
+        with pytest.raises(ExchangeError, match="cannot be read as trajectories: recursion limit exceeded"):
+            list(read_parquet(path))
+
+
 @pytest.mark.parametrize("opened", ["[", '{"a":', '{"subagent_trajectories":[', '{"extra":{"a":['])
 @pytest.mark.parametrize("field", ["extra", "steps", "notes", None])
 def test_deep_nesting_is_one_line(tmp_path: Path, opened: str, field: str | None) -> None:
