@@ -25,12 +25,12 @@ enables. The contract:
 
 import math
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from inspect import get_annotations
 from types import FunctionType
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, NoReturn, TypeAlias, TypeVar
 
 import gymnasium
 import numpy as np
@@ -38,9 +38,10 @@ from gymnasium.spaces import Space
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 from numpy.typing import NDArray
 
-from .errors import EnvironmentBroken
+from .errors import EnvironmentBroken, shown
 from .spaces import FreeText, Png
 
+T = TypeVar("T")
 Image: TypeAlias = NDArray[np.uint8]
 Obs: TypeAlias = str | Image | Png | dict[str, Any]
 Info: TypeAlias = dict[str, Any]
@@ -237,12 +238,16 @@ class Adapted(TurnEnv):
     def step(self, action: str) -> tuple[Obs, float, bool, bool, Info]:
         """Step the inner environment, and truncate the episode at the limit."""
         self._pass_deadline()
-        observation, reward, terminated, truncated, info = self.inner.step(action)
-        if isinstance(reward, str | bytes):
-            raise EnvironmentBroken(f"the reward of {type(self.core).__name__} is {reward!r}; it must be a number")
+        answer: Any = self.inner.step(action)
+        if not isinstance(answer, tuple) or len(answer) != 5:
+            return answer  # type: ignore[no-any-return]  # the runner names the mistake
+        observation, reward, terminated, truncated, info = answer
+        if not isinstance(reward, str | bytes):
+            with suppress(TypeError, ValueError, OverflowError):  # the runner names a reward that is not a number
+                reward = float(reward)
         self._turns += 1
         cut = self._max_turns is not None and self._turns >= self._max_turns
-        return observation, float(reward), terminated, truncated or (cut and not terminated), info
+        return observation, reward, terminated, truncated or (cut and not terminated), info
 
     def close(self) -> None:
         """Close the inner environment."""
@@ -255,18 +260,18 @@ class Adapted(TurnEnv):
 
     def oracle(self) -> str:
         """Return the reference action."""
-        action = self._get("oracle", partial(self._lacks, "oracle"))()
-        if action is None:
-            raise EnvironmentBroken(f"oracle() of {type(self.core).__name__} returned None; an action is a text")
-        return str(action)
+        action: str = self._get("oracle", partial(self._lacks, "oracle"))()
+        return action
 
     def valid_actions(self) -> list[tuple[str, float]]:
         """Return the valid actions."""
-        return list(self._get("valid_actions", partial(self._lacks, "valid_actions"))())
+        actions: list[tuple[str, float]] = self._get("valid_actions", partial(self._lacks, "valid_actions"))()
+        return actions
 
     def vocabulary(self) -> list[str]:
         """Return the vocabulary."""
-        return list(self._get("vocabulary", partial(self._lacks, "vocabulary"))())
+        words: list[str] = self._get("vocabulary", partial(self._lacks, "vocabulary"))()
+        return words
 
     def tasks(self, split: str) -> Sequence[int] | None:
         """Return the tasks; None without ``tasks``."""
@@ -379,20 +384,44 @@ class Adapted(TurnEnv):
             self.core.deadline, self.core.scoring_timeout_s = self.deadline, self.scoring_timeout_s
 
 
-def checked_actions(env: TurnEnv) -> list[tuple[str, float]]:
-    """Return ``env.valid_actions()``; a common mistake is a list of actions without weights.
+def checked_oracle(env: TurnEnv) -> str:
+    """Return ``env.oracle()``. Raises EnvironmentBroken: it is not a text."""
+    return _returned(env, "oracle", "an action is a text", lambda action: action if isinstance(action, str) else None)
 
-    Raises:
-        TypeError: an item is not a pair of an action and its weight.
-    """
-    actions = env.valid_actions()
-    wrong = next((action for action in actions if isinstance(action, str) or len(action) != 2), None)
-    if wrong is not None:
-        raise TypeError(
-            '`valid_actions()` must return (action, weight) pairs, for example `[("say red", 1.0)]`; '
-            f"it returned {wrong!r:.80}"
-        )
-    return actions
+
+def checked_actions(env: TurnEnv) -> list[tuple[str, float]]:
+    """Return ``env.valid_actions()``. Raises EnvironmentBroken: it has no action, or another item than a pair of an
+    action and its weight, a number not below 0."""
+
+    def pairs(actions: Any) -> list[tuple[str, float]] | None:
+        found = [(text, float(weight)) for text, weight in actions]
+        fits = all(isinstance(text, str) and 0 <= weight < math.inf for text, weight in found)
+        return found if fits and any(weight for _, weight in found) else None
+
+    needed = 'it must return (action, weight) pairs, for example `[("say red", 1.0)]`'
+    return _returned(env, "valid_actions", needed, pairs)
+
+
+def checked_vocabulary(env: TurnEnv) -> list[str]:
+    """Return ``env.vocabulary()``. Raises EnvironmentBroken: it is not a list of texts."""
+
+    def texts(words: Any) -> list[str] | None:
+        found = [] if isinstance(words, str) else list(words)
+        return found if found and all(isinstance(word, str) for word in found) else None
+
+    return _returned(env, "vocabulary", "it must return a list of texts", texts)
+
+
+def _returned(env: TurnEnv, method: str, needed: str, check: Callable[[Any], T | None]) -> T:
+    """Return what a method of an environment returned, as ``check`` does; None and an error of ``check`` refuse it."""
+    value, found = getattr(env, method)(), None
+    with suppress(TypeError, ValueError, OverflowError):
+        found = check(value)
+    if found is None:
+        name = type(env.core if isinstance(env, Adapted) else env).__name__
+        kind = "" if value is None else f"{type(value).__name__} "
+        raise EnvironmentBroken(f"{method}() of {name} returned {kind}{shown(value)}; {needed}")
+    return found
 
 
 def provides(env: TurnEnv, name: str) -> bool:

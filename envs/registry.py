@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from importlib.metadata import entry_points
+from inspect import signature
 from pathlib import Path
 from threading import RLock
 from typing import Any
@@ -30,7 +31,7 @@ from gymnasium.envs.registration import EnvSpec, load_env_creator
 from ..process.limits import limits, raise_again
 from ..process.user_code import import_named
 from .base import Adapted, TurnEnv
-from .errors import EnvironmentFailed, UnknownEnvironment
+from .errors import EnvironmentBroken, EnvironmentFailed, UnknownEnvironment
 from .options import as_declared, misfit
 
 LOG = logging.getLogger(__name__)
@@ -240,6 +241,7 @@ def make(env_id: str, **options: Any) -> TurnEnv:
     Raises:
         UnknownEnvironment: the id is not registered.
         EnvironmentFailed: the constructor raised, for example on an unknown option; or as ``spec`` raises it.
+        EnvironmentBroken: its ``reset`` takes no seed or no options.
     """
     registered = spec(env_id)
     wanted = options.pop("max_episode_steps", None)
@@ -254,6 +256,13 @@ def make(env_id: str, **options: Any) -> TurnEnv:
     except (Exception, SystemExit) as error:
         given = f" with options {options}" if options else ""
         raise EnvironmentFailed(f"{env_id} could not be made{given}: {type(error).__name__}: {error}") from error
+    try:
+        signature(made.unwrapped.reset).bind(seed=0, options={})
+    except TypeError as error:
+        raise EnvironmentBroken(
+            f"reset() of {type(made.unwrapped).__name__} takes no seed and options ({error}): define it as "
+            "`reset(self, *, seed=None, options=None)`; `options` has the `split`"
+        ) from error
     if isinstance(made, TurnEnv) and limit is None:
         return made
     return Adapted(made, None if inside else limit)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import TYPE_CHECKING
 
-from ...envs.base import checked_actions
+from ...envs.base import checked_actions, checked_oracle
 from ..rollout.player import PlayerTurn
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class OraclePlayer:
 
     async def act(self, observation: str, images: Sequence[bytes]) -> PlayerTurn:
         """Return the reference action."""
-        return PlayerTurn(await self._env_thread.run("oracle", lambda env: env.oracle(), self._step_timeout_s))
+        return PlayerTurn(await self._env_thread.run("oracle", checked_oracle, self._step_timeout_s))
 
     def close(self) -> None:
         """Do nothing: the player holds no resources."""

@@ -52,6 +52,7 @@ def new(
     """Create a tiny model and its word-level tokenizer for the given environments."""
     from ...agents.tiny_model import new_model
     from ...agents.tiny_vision_model import PATCH, new_vision_model
+    from ...envs.base import checked_vocabulary
     from ...envs.errors import EnvError
     from ...envs.runner.once import call_once
 
@@ -67,7 +68,7 @@ def new(
     words: list[str] = []
     for env_id in env:
         try:
-            words += call_once(env_id, {}, "vocabulary", lambda world: world.vocabulary())
+            words += call_once(env_id, {}, "vocabulary", checked_vocabulary)
         except EnvError as error:
             if not isinstance(error.__cause__, NotImplementedError):
                 raise

@@ -15,7 +15,16 @@ import gymnasium
 from gymnasium.utils.env_checker import check_env
 
 from ...records import SPLITS, SUCCESS_RETURN
-from ..base import ABOUT_ACTIONS, Adapted, TurnEnv, checked_actions, overrides, provides
+from ..base import (
+    ABOUT_ACTIONS,
+    Adapted,
+    TurnEnv,
+    checked_actions,
+    checked_oracle,
+    checked_vocabulary,
+    overrides,
+    provides,
+)
 from ..errors import EnvError, EnvTimeout, NotTrainable
 from ..runner.step_result import StepResult
 from ..runner.thoughts import without_thoughts
@@ -388,7 +397,7 @@ async def oracle_succeeds(subject: Subject) -> str:
             taken = 0
             while taken < 10 * TURNS and not (seen.terminated or seen.truncated):
                 try:
-                    action = await owner.run("oracle", lambda env: env.oracle(), subject.timeout_s)
+                    action = await owner.run("oracle", checked_oracle, subject.timeout_s)
                 except EnvError as error:
                     if isinstance(error.__cause__, NotImplementedError):
                         break
@@ -412,7 +421,7 @@ async def vocabulary_closed(subject: Subject) -> str:
     """Check that no observation or valid action uses a word outside of the vocabulary, if there is one."""
     async with subject.made() as owner:
         try:
-            words = set(await owner.run("vocabulary", lambda env: env.vocabulary(), subject.timeout_s))
+            words = set(await owner.run("vocabulary", checked_vocabulary, subject.timeout_s))
         except EnvError as error:
             if isinstance(error.__cause__, NotImplementedError):
                 raise Skipped("has no closed vocabulary") from None

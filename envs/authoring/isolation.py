@@ -10,7 +10,7 @@ from typing import Any
 
 import gymnasium
 
-from ..base import Adapted, TurnEnv
+from ..base import Adapted, TurnEnv, checked_actions, checked_oracle, checked_vocabulary
 from ..errors import EnvError
 from ..runner.env_thread import EnvThread
 from ..runner.step_result import StepResult
@@ -42,9 +42,9 @@ _STREAMS = {
 OPTIONAL_CALLS: dict[str, Callable[[TurnEnv], Any]] = {
     "tasks": lambda env: (env.tasks("train"), env.tasks("test")),
     "instructions": lambda env: env.instructions(),
-    "vocabulary": lambda env: env.vocabulary(),
-    "valid_actions": lambda env: env.valid_actions(),
-    "oracle": lambda env: env.oracle(),
+    "vocabulary": checked_vocabulary,
+    "valid_actions": checked_actions,
+    "oracle": checked_oracle,
     "snapshot": lambda env: env.restore(env.snapshot()) if env.restorable else None,
 }
 """The methods that an environment need not have."""

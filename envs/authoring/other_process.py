@@ -16,7 +16,7 @@ from typing import Any
 
 from ...process.children import isolate_signals
 from ...process.output import claim_output, stdout
-from ..base import TurnEnv
+from ..base import TurnEnv, checked_actions, checked_vocabulary
 from ..errors import EnvError
 from ..registry import spec
 from ..runner.env_thread import EnvThread
@@ -31,8 +31,8 @@ MAX_VALUES = 1000
 """Most seeds, words or actions of a list that are compared."""
 LISTS: dict[str, Callable[[TurnEnv], Iterable[Any]]] = {
     "instructions": lambda env: env.instructions(),
-    "valid_actions": lambda env: env.valid_actions(),
-    "vocabulary": lambda env: env.vocabulary(),
+    "valid_actions": checked_actions,
+    "vocabulary": checked_vocabulary,
     'tasks("train")': lambda env: env.tasks("train") or (),
     'tasks("test")': lambda env: env.tasks("test") or (),
 }

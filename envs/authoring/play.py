@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 
 from ...errors import TurnwiseError
-from ..base import Obs, TurnEnv, checked_actions
-from ..errors import wrap_error
+from ..base import Obs, TurnEnv, checked_actions, checked_oracle
+from ..errors import EnvironmentBroken, wrap_error
 from ..runner.call_thread import environment_code
 from ..runner.observations import instructions, parts, png
 from ..runner.step_result import from_reset, from_step
@@ -54,11 +54,11 @@ def _wrapping(call: str) -> Iterator[None]:
 def _aside(env: TurnEnv, command: str) -> str:
     try:
         if command == ":hint":
-            return _guttered(env.oracle())
+            return _guttered(checked_oracle(env))
         if command == ":actions":
             return _actions(env)
-    except (NotImplementedError, LookupError, TypeError, ValueError) as error:
-        deliberate = isinstance(error, NotImplementedError) or type(error) is LookupError
+    except (NotImplementedError, EnvironmentBroken, LookupError, TypeError, ValueError) as error:
+        deliberate = isinstance(error, NotImplementedError | EnvironmentBroken) or type(error) is LookupError
         return _guttered(str(error if deliberate else wrap_error(command, error)))
     unknown = "" if command == ":help" else f"unknown command `{command}`"
     described = _guttered(instructions(env))

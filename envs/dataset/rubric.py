@@ -7,7 +7,7 @@ The parameters of a reward function are filled by name: ``action`` (the last ans
 import inspect
 import math
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from functools import partial
 from inspect import Parameter
@@ -17,7 +17,7 @@ import numpy as np
 
 from ...errors import suggestion
 from ...sandbox.errors import SandboxError
-from ..errors import EnvironmentBroken, ScoringTimeout, wrap_error
+from ..errors import EnvironmentBroken, ScoringTimeout, shown, wrap_error
 from .coroutines import results_of
 from .rows import Row
 
@@ -155,11 +155,14 @@ def _number(name: str, value: Any, ending: Ending) -> float:
         raise value
     if isinstance(value, BaseException):
         raise _raised(name, ending, value) from value
-    if not isinstance(value, _NUMBERS) or not math.isfinite(value):
+    number = math.nan
+    with suppress(OverflowError):
+        number = float(value) if isinstance(value, _NUMBERS) else number
+    if not math.isfinite(number):
         raise EnvironmentBroken(
-            f"the reward function `{name}` returned {value!r:.60} for {ending.where}; it must return a finite number"
+            f"the reward function `{name}` returned {shown(value)} for {ending.where}; it must return a finite number"
         )
-    return value if isinstance(value, Unscored) else float(value)
+    return value if isinstance(value, Unscored) else number
 
 
 def _raised(name: str, ending: Ending, error: BaseException) -> Exception:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..base import Image, Obs, TurnEnv
-from ..errors import EnvironmentBroken
+from ..errors import EnvironmentBroken, shown
 from ..spaces import Png
 
 MAX_OBSERVATION_BYTES = 8 * 2**20
@@ -123,7 +123,11 @@ def observation_hash(env: TurnEnv, observation: Obs) -> str:
     Raises:
         EnvironmentBroken: the type is not allowed, or the observation is too large.
     """
-    text, image = parts(env.normalize(observation))
+    normalized = env.normalize(observation)
+    try:
+        text, image = parts(normalized)
+    except EnvironmentBroken as error:
+        raise EnvironmentBroken(f"normalize() of {type(env).__name__} returned {shown(normalized)}: {error}") from error
     digest = hashlib.sha256(text.encode())
     if isinstance(image, Png):
         digest.update(b"\0png" + image)

@@ -7,7 +7,7 @@ from random import Random
 from typing import NamedTuple
 
 from ...agents.tokens.renderer import Renderer
-from ...envs.base import TurnEnv, checked_actions
+from ...envs.base import TurnEnv, checked_actions, checked_oracle
 from ...envs.runner.env_thread import EnvThread
 from ...envs.runner.thoughts import without_thoughts
 from .refusal import Refusal, Subject
@@ -79,7 +79,7 @@ def known_actions(env: TurnEnv, turns: int) -> KnownActions:
         found.valid.update(valid)
         chosen = rng.choice(valid) if valid else ""
         with suppress(NotImplementedError):
-            chosen = env.oracle()
+            chosen = checked_oracle(env)
             found.of_oracle.add(chosen)
         if not chosen or env.sandboxed or turn + 1 == turns or time.monotonic() > end:
             break

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from ...envs.base import checked_vocabulary
 from ...envs.errors import EnvError
 from ...envs.runner.once import call_once
 from ...envs.spaces import has_images
@@ -20,9 +21,7 @@ def closed_vocabulary(environments: Sequence[EnvironmentConfig]) -> list[str]:
     for environment in environments:
         try:
             words.update(
-                dict.fromkeys(
-                    call_once(environment.id, environment.options, "vocabulary", lambda env: env.vocabulary())
-                )
+                dict.fromkeys(call_once(environment.id, environment.options, "vocabulary", checked_vocabulary))
             )
         except EnvError as error:
             if not isinstance(error.__cause__, NotImplementedError):

@@ -123,7 +123,7 @@ def test_a_failed_world_is_a_failure_with_its_reason(turnwise: Turnwise, store: 
 def test_valid_actions_without_weights_are_a_failure_with_its_reason(turnwise: Turnwise, store: str) -> None:
     ended = turnwise("eval", "--env", BROKEN, "--option", "fault=unweighted", "--tasks", "1", "--store", store)
     assert ended.code == 1
-    assert "`valid_actions()` must return (action, weight) pairs" in ended.err
+    assert "it must return (action, weight) pairs" in ended.err
 
 
 def test_failures_next_to_outcomes_are_reported_with_reason_and_command(turnwise: Turnwise, store: str) -> None:

@@ -478,4 +478,4 @@ def test_optional_methods_are_optional() -> None:
 def test_actions_without_weights_are_named() -> None:
     details = failed(check("bad/Unweighted-v0")).values()
     assert details
-    assert all("must return (action, weight) pairs" in detail for detail in details), details
+    assert all("it must return (action, weight) pairs" in detail for detail in details), details

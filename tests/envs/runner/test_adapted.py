@@ -10,9 +10,10 @@ from turnwise.envs import make
 from turnwise.envs.authoring.check import check
 from turnwise.envs.authoring.checks import gymnasium_checker, wrappers_declared
 from turnwise.envs.authoring.subject import Subject
-from turnwise.envs.base import Adapted, Obs, TurnEnv
+from turnwise.envs.base import Adapted, Obs, TurnEnv, checked_oracle
 from turnwise.envs.errors import EnvironmentBroken, EnvironmentFailed
 from turnwise.envs.runner.env_thread import EnvThread
+from turnwise.envs.runner.step_result import from_step
 from turnwise.tests.envs.runner.wrapped import (
     BRACKET,
     LIMITED,
@@ -313,11 +314,11 @@ def test_an_oracle_that_returns_nothing_is_named() -> None:
     env = Count()
     env.oracle = lambda: None  # type: ignore[method-assign, assignment, return-value]
     with pytest.raises(EnvironmentBroken, match=r"oracle\(\) of Count returned None"):
-        Adapted(env).oracle()
+        checked_oracle(Adapted(env))
 
 
 def test_a_text_is_no_reward() -> None:
     env = Count()
     env.step = lambda action: ("on", "1.0", False, False, {})  # type: ignore[method-assign, assignment, return-value]
-    with pytest.raises(EnvironmentBroken, match=r"the reward of Count is '1\.0'; it must be a number"):
-        Adapted(env).step("go")
+    with pytest.raises(EnvironmentBroken, match="reward is str, not a number"):
+        from_step(Adapted(env), Adapted(env).step("go"))
