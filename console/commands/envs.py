@@ -47,7 +47,7 @@ def read_options(assignments: list[str] | None, flag: str = "--option") -> dict[
     options: dict[str, Any] = {}
     for key, text in _texts(assignments, flag).items():
         try:
-            options[key] = json.loads(text)
+            options[key] = json.loads(text, parse_constant=int)  # NaN is a text
         except (ValueError, RecursionError):
             options[key] = text
     return options

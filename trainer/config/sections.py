@@ -1,17 +1,21 @@
 """The sections of a run's configuration, without its algorithm slots (``trainer/algorithms``) and ``[engine]``."""
 
+import json
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic_core import from_json
 
 from ...agents.engine.config import CPU_HEAD_SIZES, MAX_LORA_RANK
 from ...agents.engine.request import MIN_TEMPERATURE, check_temperature
 from ...agents.model_folder import model_folder
 from ...agents.rollout.timeouts import Timeouts
 from ...agents.weights.base import check_name
+from ...envs.errors import shown
 from ...rates import MAX_SAMPLES
 from ...records import Screenshots
+from .errors import ConfigError
 
 HELD_OUT_SEED = 1_000_003
 """The first held-out task's number: the same tasks for every policy and every run."""
@@ -87,6 +91,20 @@ class EnvironmentConfig(Section):
     """Concurrent episodes in this environment, per worker."""
     options: dict[str, Any] = {}
     """Keyword arguments of the environment's constructor."""
+
+    @model_validator(mode="after")
+    def _can_be_stored(self) -> Self:
+        for key, value in self.options.items():
+            try:
+                kept = repr(from_json(json.dumps(value, allow_nan=False))) == repr(value)
+            except (TypeError, ValueError, RecursionError):
+                kept = False
+            if not kept:
+                raise ConfigError(
+                    f"`options.{key}` of the environment `{self.id}` is {shown(value)}, which the store cannot hold as "
+                    "it is: use texts, finite numbers, true, false, lists, and tables whose keys are texts"
+                )
+        return self
 
 
 class RolloutConfig(Section):

@@ -58,6 +58,7 @@ class Dispatcher:
         self._scoring: set[str] = set()
         self._suspended = SuspendedEpisodes(context.config.rollout.max_staleness)
         self._unbegun: set[str] = set()
+        self._unlike: set[str] = set()
         """Environments with an episode that ended before its first turn."""
         self._opening = asyncio.Lock()
         self._cancelled = False
@@ -223,6 +224,15 @@ class Dispatcher:
             advice = "such episodes have no turn; raise `horizon.max_context`, or shorten the observation"
             self._context.report(Note(f"{task}: {reasons[0]}: {advice}"))
 
+    def _note_unlike(self, group: Group) -> None:
+        """Report, once per environment, that the members of a group began with different observations."""
+        first = {one.steps[0].observation_hash for one in group.trajectories if one.steps}
+        if len(first) > 1 and (env_id := group.task.env_id) not in self._unlike:
+            self._unlike.add(env_id)
+            found = f"{env_id}, seed {group.task.seed}: {len(group.trajectories)} episodes of one group began with "
+            why = f"{len(first)} different observations, as if `reset` ignored its seed: their comparison means nothing"
+            self._context.report(Note(f"warning: {found}{why}; run `turnwise envs check {env_id}`"))
+
     async def _grow(self, group: Group) -> Group:
         """Return a group with its size after the second stage; that size is in the store before a member plays.
 
@@ -256,6 +266,7 @@ class Dispatcher:
         scoring = await self._scorer.score(group)
         self._scoring.discard(group)
         self._count(scoring)
+        self._note_unlike(scoring.scored.group)
         if reason := self.breaker.give_up_reason():
             raise TurnwiseError(reason)
         await self.fill()

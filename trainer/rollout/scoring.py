@@ -116,7 +116,11 @@ def _checked(shaper: RewardShaper, group: Group, rewards: PerTurn) -> Sequence[S
                 f"the reward `{name}` returned {len(answer.rewards)} rewards for trajectory {one.id}, "
                 f"which has {len(before)} turns"
             )
-        if not all(isfinite(value) for value in answer.rewards):
+        try:
+            finite = all(map(isfinite, answer.rewards))
+        except OverflowError:  # an int that is larger than every float
+            finite = False
+        if not finite:
             raise TurnwiseError(f"the reward `{name}` returned a reward that is not finite for trajectory {one.id}")
     return answers
 

@@ -1,7 +1,10 @@
 """Load a configuration from files, presets and overrides; errors name the key and suggest a correction."""
 
 import json
+import math
 import tomllib
+from datetime import UTC, date, datetime, time
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -198,3 +201,27 @@ def test_a_truth_value_or_a_text_is_no_number(assignment: str, value: str) -> No
     with pytest.raises(ConfigError) as raised:
         parse_config(raw)
     assert str(raised.value) == f"`{assignment.partition('=')[0]}`: a number is needed, not {value}"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        date(2024, 1, 1),
+        time(1, 2),
+        {"in": [datetime(2024, 1, 1, tzinfo=UTC)]},
+        math.nan,
+        [math.inf],
+        (1, 2),
+        {1: "a"},
+        {"a"},
+        b"a",
+        Decimal(1),
+        10**5000,
+        Path("a"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_an_option_that_the_store_cannot_hold_as_it_is_is_refused_with_its_key(value: object) -> None:
+    environment = {"id": "a/B-v0", "options": {"right": [1, None, 2**70, {"a": 0.1}], "day": value}}
+    with pytest.raises(ConfigError, match=r"`options\.day` of the environment `a/B-v0` is .* cannot hold as it is"):
+        parse_config(MINIMAL | {"environments": [environment]})

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from turnwise.agents.errors import too_long
 from turnwise.envs.tasks import make_task
-from turnwise.records import Group, Horizon, Outcome, Purpose, Status
+from turnwise.records import Group, Horizon, Outcome, Purpose, Status, Step, Trajectory
 from turnwise.store.queries import load_group_heads
 from turnwise.tests.agents.players import Stage, on_stage
 from turnwise.tests.trainer.playing import dispatcher, run_context
@@ -48,6 +48,28 @@ def test_episodes_without_a_first_turn_are_reported_once_per_environment(tmp_pat
     on_stage(tmp_path, scenario)
     (note,) = reported
     assert "TextSite-v0, seed 5: the first observation has 70 tokens, `horizon.max_context` is 64 (" in note
+
+
+def test_members_that_began_with_other_observations_are_reported_once_per_environment(tmp_path: Path) -> None:
+    reported: list[str] = []
+
+    async def scenario(stage: Stage) -> None:
+        config = parse_config({"name": "r", "environments": [POOL]})
+        context = replace(run_context(stage, config, Streams(0)), report=lambda event: reported.append(str(event)))
+        rollouts = Dispatcher(context, cast(WorkerPool, Never()), 0, 0)
+
+        def group(*hashes: str) -> Group:
+            steps = [Step(0, "", one, "", 0.0, {}, False, True, False, "", None, 0.0, 0.0) for one in hashes]
+            members = [Trajectory(f"t{at}", "r", "r:0", at, 0, steps=(step,)) for at, step in enumerate(steps)]
+            members.append(Trajectory("t9", "r", "r:0", 9, 0))
+            return Group("r:0", "r", make_task(POOL["id"], 5), Horizon(3, 4, 100, 64), 3, trajectories=members)
+
+        for one in (group("a", "a"), group("a", "b"), group("a", "b")):
+            rollouts._note_unlike(one)
+
+    on_stage(tmp_path, scenario)
+    (note,) = reported
+    assert "TextSite-v0, seed 5: 3 episodes of one group began with 2 different observations" in note
 
 
 def test_the_curriculum_decides_per_task(tmp_path: Path) -> None:
