@@ -6,13 +6,13 @@ than one per process would.
 
 import asyncio
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from time import monotonic, process_time
 from typing import Any
 
 from ..logs import LogFolder
 from ..store.database import Database, open_database
-from ..store.database_errors import retried
+from ..store.database_errors import RETRY_S, retried
 from ..store.errors import StoreError
 from ..store.operations import Write
 from ..store.writing.client import Send
@@ -30,12 +30,13 @@ class StoreActor:
     call tries again.
     """
 
-    def __init__(self, url: str, blobs: str | None, logs: LogFolder | None = None) -> None:
-        """``url`` and ``blobs`` are as for ``open_database``."""
+    def __init__(self, url: str, blobs: str | None, logs: LogFolder | None = None, retry_s: float = RETRY_S) -> None:
+        """``url`` and ``blobs`` are as for ``open_database``, ``retry_s`` as in ``Database``."""
         if logs is not None:
             logs.attach("store")
         self._url = url
         self._blobs = blobs
+        self._retry_s = retry_s
         self._opening = threading.Lock()
         self._database: Database | None = None
         self._writer: CommitQueue | None = None
@@ -67,7 +68,8 @@ class StoreActor:
     def _open(self) -> CommitQueue:
         with self._opening:
             if self._writer is None:
-                self._database = retried(lambda: open_database(self._url, blobs=self._blobs))
+                self._database = retried(lambda: open_database(self._url, blobs=self._blobs), self._retry_s)
+                self._database.retry_s = self._retry_s
                 self._writer = CommitQueue(self._database)
             return self._writer
 
@@ -80,19 +82,25 @@ def nearest_writer(writers: Mapping[str, Any]) -> Any:
     return writers[node] if node in writers else next(iter(writers.values()))
 
 
-def send_to(actor: Any) -> Send:
+def send_to(actor: Any, note: Callable[[str], None] = lambda text: None) -> Send:
     """Return a function that sends writes to a ``StoreActor`` actor, and repeats the call while the actor restarts.
 
     A repeated write is harmless: every operation of the store is idempotent. ``StoreClient`` bounds the wait.
+
+    Args:
+        note: receives a line for the user when the actor has died.
     """
 
     async def send(writes: list[Write[Any]]) -> Answers:
-        began = monotonic()
+        began, is_lost = monotonic(), False
         while True:
             spent = monotonic() - began
             try:
                 answers: Answers = await actor.run.remote([write.within(write.left_s - spent) for write in writes])
             except lost_actor():
+                if not is_lost:
+                    note("the process that writes to the store died; Ray starts it again")
+                is_lost = True
                 await asyncio.sleep(RETRY_INTERVAL_S)
             else:
                 return answers

@@ -31,8 +31,8 @@ def folder_with_logs(database: "Database", run: str) -> Path:
         NoLogs: the run is an evaluation.
         NotFound: the run is not in the store.
     """
+    from ..store.project import run_folder
     from ..store.queries import lists as queries
-    from ..store.run_lock import run_folder
 
     with database.read() as conn:
         kind = queries.find_run(conn, run).kind

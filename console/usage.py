@@ -3,11 +3,14 @@
 import re
 from collections.abc import Iterator
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any
 
 import typer
 
 from ..errors import reason
+from ..process.start import set_variable
+from ..store.project import RUNS_VARIABLE
 from .terminal.sanitize import one_line
 
 MAX_VALUE_CHARS = 60
@@ -19,11 +22,32 @@ EXTRA_ARGUMENTS = re.compile(r"Got unexpected extra argument.*\((?P<words>.*)\)"
 
 
 class Command(typer.core.TyperCommand):
-    """A command whose usage line is ``turnwise runs show [OPTIONS] RUN``."""
+    """A command whose usage line is ``turnwise runs show [OPTIONS] RUN``. One with ``--store`` also has ``--runs``."""
+
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        if store := next((one for one in self.params if one.name == "store"), None):
+            self.params.append(
+                typer.core.TyperOption(
+                    param_decls=["--runs"],
+                    type_descriptor=store.type_descriptor,
+                    envvar=RUNS_VARIABLE,
+                    metavar="FOLDER",
+                    help="The folder of the folders of runs; default: that of an SQLite store, else `runs`.",
+                    callback=_name_runs,
+                    expose_value=False,
+                )
+            )
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """Return the pieces of the usage line; a required argument has no braces."""
         return [piece.replace("{", "").replace("}", "") for piece in super().collect_usage_pieces(ctx)]
+
+
+def _name_runs(ctx: Any, parameter: Any, value: str | None) -> None:
+    """Name the folder of runs for this process and those that it starts."""
+    if value:
+        set_variable(RUNS_VARIABLE, str(Path(value).absolute()))
 
 
 def use_own_words(app: typer.Typer) -> None:

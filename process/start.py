@@ -56,6 +56,13 @@ def absolute(path: str | Path) -> Path:
     return (Path.cwd() if _start is None else _start.folder) / path
 
 
+def set_variable(name: str, value: str) -> None:
+    """Set an environment variable of this process and of those that it starts."""
+    os.environ[name] = value
+    if _start is not None:
+        _start.variables[name] = value
+
+
 def restore() -> None:
     """Set the state of the process to that of the start, for the processes that it starts."""
     if _start is None:

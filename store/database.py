@@ -15,7 +15,7 @@ from time import monotonic
 from typing import Any
 from urllib.parse import quote
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event
+from sqlalchemy import URL, Connection, Engine, create_engine, event, func, select
 from sqlalchemy.engine import make_url
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import ArgumentError, DBAPIError, DisconnectionError
@@ -26,7 +26,7 @@ from ..process.start import absolute
 from . import migrate
 from .content.blob_root import read_blob_root
 from .content.blobs import BlobStore
-from .database_errors import Place, to_store_error
+from .database_errors import RETRY_S, Place, to_store_error
 from .errors import StoreError, StoreUnusable, WrongRevision
 from .operations.transaction import Transaction
 from .schema.types import dump_json, load_json
@@ -60,6 +60,8 @@ class Database:
         self.blobs = blobs
         self.place: Place | None = None
         """The SQLite file; None on PostgreSQL, and until the file exists."""
+        self.retry_s = RETRY_S
+        """Seconds for which a run retries a read or write while the database is locked or away."""
         self._reading = engine.execution_options(**_SNAPSHOT) if engine.dialect.name == "postgresql" else engine
         self._writing = self._reading if read_only else engine.execution_options(**{_WRITE: True})
 
@@ -67,6 +69,11 @@ class Database:
     def address(self) -> str:
         """The URL, or the absolute path of the SQLite file: it opens the store in every process of this host."""
         return str(self.engine.url.database) if self.engine.dialect.name == "sqlite" else self.url
+
+    def wait_for_outages(self, timeout_s: float) -> None:
+        """From now on, wait ``timeout_s`` for a server that is away. An SQLite file has none."""
+        if self.engine.dialect.name == "postgresql":
+            self.retry_s = timeout_s
 
     @contextmanager
     def transaction(self, *, durable: bool = False) -> Iterator[Transaction]:
@@ -146,6 +153,7 @@ def open_database(url: str, *, create: bool = False, blobs: str | None = None, r
     """
     database = _connect(url, blobs, create, read_only=read_only)
     try:
+        _refuse_pooler(database)
         revision = _revision(database)
         if revision is None and create:
             _upgrade(database)
@@ -161,6 +169,29 @@ def open_database(url: str, *, create: bool = False, blobs: str | None = None, r
         database.close()
         raise
     return database
+
+
+def _refuse_pooler(database: Database) -> None:
+    """Refuse a PostgreSQL connection whose transactions do not all run in one session of the server.
+
+    A server names its process when a connection begins; a pooler invents one. Two more connections decide whether the
+    pooler gives the session of the first one to others meanwhile. Raises StoreUnusable.
+    """
+    if database.engine.dialect.name != "postgresql":
+        return
+    pid = select(func.pg_backend_pid())
+    with database.read() as first:
+        own = first.execute(pid).scalar_one()
+        if own == getattr(first.connection.driver_connection, "info").backend_pid:  # noqa: B009 - psycopg's
+            return
+        first.rollback()  # in transaction mode, its session is free now
+        with database.read() as second, database.read() as third:
+            found = [conn.execute(pid).scalar_one() for conn in (second, first, third)]
+    if found[1] != own or own in (found[0], found[2]):
+        raise StoreUnusable(
+            f"the store {without_secrets(database.url)} is behind a pooler in transaction mode, and turnwise holds a "
+            "run by a lock of its session: name the server itself, or a pool with `pool_mode = session`"
+        )
 
 
 def check_revision(database: Database) -> None:
@@ -369,12 +400,22 @@ def _place(database: Database) -> str:
 
 
 def _postgresql(url: URL) -> Engine:
+    options: dict[str, Any] = {"connect_timeout": 10}
+    if (threshold := url.query.get("prepare_threshold")) is not None:  # psycopg's, which takes no text
+        if threshold != "none" and not str(threshold).isdecimal():
+            raise StoreError("`prepare_threshold` in the URL of a store is a number of executions, or `none`")
+        options["prepare_threshold"] = None if threshold == "none" else int(str(threshold))
+        url = url.difference_update_query(["prepare_threshold"])
     try:
-        engine = create_engine(
-            url, json_serializer=dump_json, json_deserializer=load_json, connect_args={"connect_timeout": 10}
-        )
+        from psycopg import ProgrammingError
+        from psycopg.conninfo import make_conninfo
+
+        make_conninfo(**dict.fromkeys(url.query, ""))  # psycopg has parameters of its own, which take no text
+        engine = create_engine(url, json_serializer=dump_json, json_deserializer=load_json, connect_args=options)
     except ModuleNotFoundError as error:
         raise StoreError("PostgreSQL needs its driver: pip install 'turnwise[postgres]'") from error
+    except ProgrammingError as error:
+        raise StoreError(f"the URL of the store has a parameter that PostgreSQL does not know: {error}") from error
 
     @event.listens_for(engine, "connect")
     def prepare(connection: DBAPIConnection, _: Any) -> None:

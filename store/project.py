@@ -4,6 +4,7 @@ import logging
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -12,11 +13,18 @@ from ..process.start import absolute
 from ..user_files import UnreadableFile, read_toml
 from .errors import StoreError
 
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from .database import Database
+
 LOG = logging.getLogger(__name__)
 PROJECT_FILE = "turnwise.toml"
 """Names the store of all commands and programs in its folder and below it."""
 DEFAULT_STORE = "sqlite:///runs/turnwise.db"
 """The store without `TURNWISE_STORE` and a project file."""
+RUNS_VARIABLE = "TURNWISE_RUNS"
+"""Names the folder of the folders of runs, as ``--runs`` does."""
 
 
 class Project(BaseModel):
@@ -39,6 +47,17 @@ def default_store() -> str:
         InvalidProject: the project file cannot be read, or has a wrong key.
     """
     return os.environ.get("TURNWISE_STORE") or project_store() or DEFAULT_STORE
+
+
+def run_folder(database: "Database | Connection", name: str) -> Path:
+    """Return the folder of a run's files: in that of ``--runs``, else of an SQLite store, else in ``runs/``.
+
+    A store from elsewhere may name a run as it likes: its folder is never outside.
+    """
+    part = name.replace("/", "%2F") if name.strip(".") else name.replace(".", "%2E")
+    path = database.engine.url.database if database.engine.dialect.name == "sqlite" else None
+    runs = os.environ.get(RUNS_VARIABLE) or (Path(path).parent if path else "runs")
+    return absolute(runs).resolve() / part
 
 
 def project_store(note: Callable[[str], None] = LOG.warning) -> str | None:

@@ -27,14 +27,16 @@ from weakref import WeakSet
 from sqlalchemy import Connection, func, select, text
 from sqlalchemy.exc import SQLAlchemyError
 
-from ..process.start import absolute
 from .database import Database
 from .errors import RunHeld
+from .project import run_folder
 
 LOG = logging.getLogger(__name__)
 
 Lost = Callable[[str], object]
 """Called once, from another thread, with the error of a lock that another process holds now."""
+Say = Callable[[str], object]
+"""Called from another thread, with a line for the user: the server is away, or answers again."""
 
 LOCK = "lock"
 """The file in a run's folder that its driver locks. It holds the process id, the host's name and the id of the host's
@@ -68,36 +70,26 @@ class Driver(StrEnum):
     """Not visible from this host: the driver ran on another host, or its lock cannot be read."""
 
 
-def run_folder(database: Database, name: str) -> Path:
-    """Return the folder of a run's files: in the folder of an SQLite store, else under ``runs/``.
-
-    A store from elsewhere may name a run as it likes: its folder is never outside.
-    """
-    part = name.replace("/", "%2F") if name.strip(".") else name.replace(".", "%2E")
-    path = database.engine.url.database if database.engine.dialect.name == "sqlite" else None
-    return (Path(path).resolve().parent if path else absolute("runs").resolve()) / part
-
-
 @contextmanager
-def hold_run(database: Database, name: str, lost: Lost = LOG.error) -> Iterator[None]:
+def hold_run(database: Database, name: str, lost: Lost = LOG.error, say: Say = LOG.warning) -> Iterator[None]:
     """Hold a run that has a folder. ``lost`` is called if another process holds it later.
 
     Raises:
         RunHeld: another process holds it.
     """
-    with _file_lock(run_folder(database, name)), _advisory_lock(database, name, lost):
+    with _file_lock(run_folder(database, name)), _advisory_lock(database, name, lost, say):
         yield
 
 
 @contextmanager
-def hold_evaluation(database: Database, name: str, lost: Lost = LOG.error) -> Iterator[None]:
+def hold_evaluation(database: Database, name: str, lost: Lost = LOG.error, say: Say = LOG.warning) -> Iterator[None]:
     """Hold a run that keeps no files: unless the process is killed, no folder stays. ``lost`` is as for ``hold_run``.
 
     Raises:
         RunHeld: another process holds it.
     """
     if database.engine.dialect.name == "postgresql":
-        with _advisory_lock(database, name, lost):
+        with _advisory_lock(database, name, lost, say):
             yield
         return
     folder = run_folder(database, name)
@@ -126,11 +118,11 @@ def driver_of(database: Database, name: str) -> Driver:
 
 
 @contextmanager
-def _advisory_lock(database: Database, name: str, lost: Lost) -> Iterator[None]:
+def _advisory_lock(database: Database, name: str, lost: Lost, say: Say) -> Iterator[None]:
     if database.engine.dialect.name != "postgresql":
         yield
         return
-    lock = _AdvisoryLock(database, name, lost)
+    lock = _AdvisoryLock(database, name, lost, say)
     try:
         yield
     finally:
@@ -140,11 +132,12 @@ def _advisory_lock(database: Database, name: str, lost: Lost) -> Iterator[None]:
 class _AdvisoryLock:
     """The advisory lock of a run, taken again by a thread whenever its connection is lost."""
 
-    def __init__(self, database: Database, name: str, lost: Lost) -> None:
+    def __init__(self, database: Database, name: str, lost: Lost, say: Say) -> None:
         """Raises RunHeld."""
         self._database = database
         self._name = name
         self._lost = lost
+        self._say = say
         self._session: dict[str, object] = {}
         """The server's process and its start, of the connection that holds the lock."""
         self._conn = self._taken()
@@ -189,6 +182,7 @@ class _AdvisoryLock:
 
     def _take_again(self) -> None:
         """Take the lock on a new connection as soon as the server accepts one."""
+        began, is_away = monotonic(), False
         while not self._ending.is_set():
             try:
                 self._conn = self._taken()
@@ -198,10 +192,16 @@ class _AdvisoryLock:
                     f"another process drives run `{self._name}` now: the store dropped the connection that held the "
                     "run's lock, and the other process took the lock; this process ends without a further write"
                 )
-            except SQLAlchemyError:
+            except SQLAlchemyError as error:
+                if not is_away:
+                    reason = str(getattr(error, "orig", error)).strip().splitlines()[0]
+                    self._say(f"the database is away ({reason}); waiting for it, {self._database.retry_s:g} s at most")
+                is_away = True
                 self._ending.wait(CHECK_INTERVAL_S)
             else:
                 LOG.info("the run's lock is held again, on a new connection", extra={"run": self._name})
+                if is_away:
+                    self._say(f"the database is back after {monotonic() - began:.0f} s; going on")
                 return
 
 

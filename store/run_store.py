@@ -105,8 +105,10 @@ class RunStore:
         git_revision: str = "",
         packages: Mapping[str, str] | None = None,
         after_update: int = 0,
+        extends: bool = False,
     ) -> None:
-        """Begin the run, or resume it after ``after_update`` if it is unfinished and has the same ``config_hash``.
+        """Begin the run, or resume it after ``after_update`` if it has the same ``config_hash`` and is unfinished, or
+        ``extends`` is set.
 
         From now on, the writes of earlier drivers of the run are refused.
 
@@ -126,6 +128,7 @@ class RunStore:
                 packages=packages,
                 driver=self._driver,
                 after_update=after_update,
+                extends=extends,
             )
         )
 
@@ -173,7 +176,7 @@ class RunStore:
         )
 
     async def set_checkpoint(self, version: int, path: str) -> None:
-        """Record the path of a version's checkpoint, which is written and synced."""
+        """Record the path of a version's checkpoint in the folder of the run; it is written and synced."""
         await self.client.commit(
             operations.set_checkpoint.bind(run=self.run, version=version, path=path, epoch=self.epoch)
         )
@@ -224,7 +227,7 @@ class RunStore:
 
     async def load(self, groups: Sequence[str], *, texts: bool = False) -> list[Group]:
         """Return whole groups in the given order, with ``texts`` their observations. Raises NotFound, StepCorrupt."""
-        loaded = await asyncio.to_thread(retried, lambda: queries.load_groups(self._database, groups, texts=texts))
+        loaded = await self._retried(lambda: queries.load_groups(self._database, groups, texts=texts))
         for one in loaded:
             self._recent.add(one, texts=texts)
         return loaded
@@ -235,9 +238,7 @@ class RunStore:
         A group that this process loaded to score it is not read again. Raises NotFound, StepCorrupt.
         """
         known = self._recent.take(groups, texts=texts)
-        return await asyncio.to_thread(
-            retried, lambda: queries.load_scored(self._database, groups, texts=texts, known=known)
-        )
+        return await self._retried(lambda: queries.load_scored(self._database, groups, texts=texts, known=known))
 
     def reader(
         self, *, texts: bool = False, encode: Callable[[ScoredGroup], ScoredGroup] = lambda scored: scored
@@ -315,7 +316,10 @@ class RunStore:
 
     async def _tallies(self, run: str | None = None, group: str | None = None) -> Mapping[str, Tally]:
         """Return the tallies of running trajectories."""
-        return await asyncio.to_thread(retried, lambda: queries.running_tallies(self._database, run=run, group=group))
+        return await self._retried(lambda: queries.running_tallies(self._database, run=run, group=group))
+
+    async def _retried(self, read: Callable[[], T]) -> T:
+        return await asyncio.to_thread(retried, read, self._database.retry_s)
 
 
 def finish_if_running(database: Database, run: str, status: str, error: str, epoch: int | None = None) -> None:

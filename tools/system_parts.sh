@@ -28,6 +28,7 @@ has_venv || missing+=(python3-venv)
 has_numa || missing+=(libnuma1)
 if [ "$purpose" != install ]; then
     has_postgres || missing+=(postgresql)
+    command -v pgbouncer >/dev/null || [ -x /usr/sbin/pgbouncer ] || missing+=(pgbouncer)
     command -v git >/dev/null || missing+=(git)
     command -v bwrap >/dev/null || missing+=(bubblewrap)
     has_seccomp || missing+=(libseccomp2)

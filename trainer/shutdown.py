@@ -244,12 +244,14 @@ class Shutdown:
         """
         deadline = None if timeout_s is None else monotonic() + timeout_s
         while deadline is None or monotonic() < deadline:
-            with contextlib.suppress(Exception):
+            try:
                 if (pending := signal.sigtimedwait(self._signals, 0)) is not None and pending.si_signo in self._signals:
                     return pending.si_signo
                 ready, _, _ = select.select([pipe], [], [], POLL_INTERVAL_S)
                 if ready and (number := os.read(pipe, 1)[0]) in self._signals:
                     return number
+            except Exception:
+                LOG.exception("a signal could not be read; the next one is waited for")
         return 0
 
     def _exit(self, code: int, status: str, error: str) -> NoReturn:

@@ -14,6 +14,7 @@ import contextlib
 import itertools
 import logging
 import os
+import shlex
 import sys
 import uuid
 from collections.abc import Sequence
@@ -70,9 +71,15 @@ def start_engine(
         max_concurrency=1000,
         max_restarts=-1,
         max_task_retries=0,
-        runtime_env={"env_vars": environment_of(config)},
+        runtime_env={"env_vars": environment_of(config), **_executable()},
         **OFF_SANDBOX_NODES,
     ).remote(config, Path(model_path), max_model_len, logs, lora_rank)
+
+
+def _executable() -> dict[str, str]:
+    """Return the interpreter for Ray, which quotes none: its path may have a space."""
+    quoted = shlex.quote(sys.executable)
+    return {} if quoted == sys.executable else {"py_executable": quoted}
 
 
 def environment_of(config: EngineConfig) -> dict[str, str]:

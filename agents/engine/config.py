@@ -96,6 +96,8 @@ class EngineConfig(BaseModel):
     """CPU threads per engine; the sum over all busy processes should not exceed the number of cores."""
     tensor_parallel_size: int = Field(default=0, ge=0)
     """GPUs per engine; 0 runs the engine on the CPU."""
+    start_timeout_s: float = Field(default=600.0, gt=0)
+    """Timeout of the start of an engine, and of the other processes of a run; loading the model comes on top."""
 
 
 def engine_arguments(

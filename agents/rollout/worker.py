@@ -66,6 +66,8 @@ class WorkerSpec:
     """Folder of the worker's log file; None to write none."""
     modules: frozenset[str] | None = None
     """The modules that a name may import, as in the driver; None for every module."""
+    retry_s: float = 0.0
+    """As in ``StoreClient``."""
 
     def sampling(self, purpose: Purpose, stop: Sequence[int]) -> Sampling:
         """Return how the turns of a group with this purpose are sampled, which ``stop`` tokens end."""
@@ -145,7 +147,8 @@ class RolloutWorker:
             refuse_leases()
         spec = self._spec
         self._engine_client = PolicyClient(self._engines, spec.sampling(Purpose.TRAIN, self._renderer.stop_tokens))
-        self._store_client = StoreClient(send_to(nearest_writer(self._writers)), BlobStore(spec.blobs, spec.blob_root))
+        blobs = BlobStore(spec.blobs, spec.blob_root)
+        self._store_client = StoreClient(send_to(nearest_writer(self._writers)), blobs, spec.retry_s)
         self._runner = GroupRunner(
             self._store_client,
             self._player,

@@ -11,7 +11,7 @@ from ...process.start import absolute
 from ...records import Trajectory
 from ...store import queries
 from ...store.database import Database
-from ...store.run_lock import run_folder
+from ...store.project import run_folder
 from ..model_folder import base_model
 
 PARTIAL = "\N{REPLACEMENT CHARACTER}"

@@ -39,7 +39,7 @@ from turnwise.store.operations import (
 from turnwise.store.operations.group_states import transition
 from turnwise.store.operations.rewards import reward_digest
 from turnwise.store.operations.transaction import numbers_of
-from turnwise.store.run_lock import run_folder
+from turnwise.store.project import run_folder
 from turnwise.store.schema import OWN, no_of, reward, step, trajectory
 from turnwise.store.schema import run as run_table
 from turnwise.trainer.config.loading import parse_config

@@ -24,6 +24,7 @@ from .images import image
 from .live import events
 from .opening import Tabs
 from .pages.listing import PAGES, Page
+from .prometheus import CONTENT_TYPE, exposition
 from .rendering import environment, render
 from .replays import Replays
 from .security import Door, Guard
@@ -85,6 +86,7 @@ def application(
     routes: list[Any] = [
         Route("/", lambda request: RedirectResponse(home)),
         Route("/trajectories/{trajectory:path}/replay/events", replays.events),
+        Route("/metrics", lambda _: Response(exposition(database), media_type=CONTENT_TYPE)),
         Route("/opened", lambda _: tabs.events()),
         Route("/images/{hash}", lambda request: image(database, request)),
         Route("/trajectories/{trajectory:path}/download/{format}", downloaded),

@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import os
 import secrets
 import socket
 from collections.abc import Callable
@@ -44,7 +45,7 @@ def serve(
     Raises:
         CannotListen: the port is taken, or the host is not one of this machine.
     """
-    token = secrets.token_urlsafe(24)
+    token = os.environ.get("TURNWISE_VIEW_TOKEN") or secrets.token_urlsafe(24)
     door = Door.of(host, token)
     with listening(host, port) as listener:
         address = address_of(host, listener.getsockname()[1])

@@ -33,9 +33,11 @@ def create_run(
     packages: Mapping[str, str] | None = None,
     driver: str = "",
     after_update: int = 0,
+    extends: bool = False,
 ) -> int:
     """Begin a run, or resume an unfinished one of the same name and ``config_hash``: its ``config`` is replaced and a
     requested stop is cleared. The keys whose values differ are added to ``changes``, with ``after_update``.
+    With ``extends``, a finished one too.
 
     Args:
         parent: the run that this one is a fork of, from its ``parent_version``.
@@ -72,7 +74,7 @@ def create_run(
     frees_its_name = stored.status == "failed" and is_empty(tx.conn, stored.no)
     if stored.config_hash != config_hash and not frees_its_name:
         raise StoreConflict(f"run {run} exists with another config; give this run another name, or use `--fork`")
-    if stored.status == "finished":
+    if stored.status == "finished" and not extends:
         raise StoreConflict(f"run {run} is finished: give the new run another name")
     epoch = int(stored.epoch)
     if epoch and stored.driver == driver:
@@ -168,7 +170,10 @@ def add_version(
 
 @operation
 def set_checkpoint(tx: Transaction, *, run: str, version: int, path: str, epoch: int | None = None) -> None:
-    """Record the path of a version's checkpoint, after it was written and synced. Raises NotFound, Fenced."""
+    """Record the path of a version's checkpoint in the folder of the run, after it was written and synced.
+
+    Raises NotFound, Fenced.
+    """
     run_no = lock_run(tx, run, epoch).no
     key = (policy_version.c.run_no == run_no) & (policy_version.c.id == version)
     if not change(tx.conn, policy_version, key, checkpoint=path):

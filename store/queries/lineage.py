@@ -10,6 +10,7 @@ from sqlalchemy import ColumnElement, Connection, Row, and_, false, func, select
 
 from ...records import PolicyVersion
 from ..errors import NotFound
+from ..project import run_folder
 from ..schema import (
     EVALUATION,
     among,
@@ -151,7 +152,7 @@ def load_update(conn: Connection, run: str, update: int) -> StoredUpdate:
         version=row.version_id,
         parent=row.parent_id,
         weights_hash=row.weights_hash,
-        checkpoint=row.checkpoint,
+        checkpoint=_folder(conn, run, row.checkpoint),
         created_at=row.created_at,
         metrics=row.metrics,
         recipe=row.recipe,
@@ -252,10 +253,15 @@ def _versions(conn: Connection, run: str, *where: ColumnElement[bool]) -> dict[i
             parent=row.parent_id,
             update=row.update_no,
             abandoned=row.abandoned,
-            checkpoint=row.checkpoint,
+            checkpoint=_folder(conn, run, row.checkpoint),
         )
         for row in conn.execute(which)
     }
+
+
+def _folder(conn: Connection, run: str, checkpoint: str) -> str:
+    """Return the folder of a checkpoint, which is stored relative to that of its run; empty without one."""
+    return checkpoint and str(run_folder(conn, run) / checkpoint)
 
 
 def surviving_updates(conn: Connection, run: str) -> dict[int, int]:
@@ -324,7 +330,7 @@ def best_checkpoint(conn: Connection, run: str) -> BestCheckpoint | None:
             high=data["high"],
             update=update,
             version=data["version"],
-            path=path,
+            path=_folder(conn, run, path),
         )
         for kind, data, update, path in conn.execute(which)
         if data["success"] is not None and all(data.get(name) == last.get(name) for name in ("temperature", "samples"))
@@ -364,7 +370,7 @@ def refuse_gone(conn: Connection, version: PolicyVersion) -> None:
     others = f", or name one of {', '.join(f'`{version.run}@{update}`' for update in kept)}" if kept else ""
     raise NotFound(
         f"the checkpoint of update {version.update} of run {version.run}, `{version.checkpoint}`, is gone: restore the "
-        f"folder from a copy{others}"
+        f"folder from a copy, or name its new place by `--runs`{others}"
     )
 
 

@@ -173,7 +173,7 @@ class RunReader:
         rows = read_retried(self.database, among, which, trajectory.c.id, trajectories)
         owners = {row.id: row.group_id for row in rows}
         groups = list(dict.fromkeys(owners[name] for name in trajectories if name in owners))
-        stored = retried(lambda: load_scored(self.database, groups, texts=True))
+        stored = retried(lambda: load_scored(self.database, groups, texts=True), self.database.retry_s)
         wanted = set(trajectories)
         encoded = [self.encode(_with_members(one, wanted)) for one in stored]
         return [one for one in encoded if one.group.trajectories]
@@ -184,7 +184,7 @@ class RunReader:
         Groups that a resume abandoned, and those of other runs, are left out. Raises StepCorrupt.
         """
         known = self._surviving(rollout_group, groups)
-        return retried(lambda: load_scored(self.database, known, texts=self.texts))
+        return retried(lambda: load_scored(self.database, known, texts=self.texts), self.database.retry_s)
 
     def load_trajectories(self, trajectories: Sequence[str]) -> list[tuple[Trajectory, Sequence[float]]]:
         """Return trajectories with tokens, each with its shaped rewards per turn, in the given order.
@@ -192,7 +192,7 @@ class RunReader:
         Trajectories that a resume abandoned, and those of other runs, are left out. Raises StepCorrupt.
         """
         known = self._surviving(trajectory, trajectories)
-        return retried(lambda: load_scored_trajectories(self.database, known, texts=self.texts))
+        return retried(lambda: load_scored_trajectories(self.database, known, texts=self.texts), self.database.retry_s)
 
     def _surviving(self, table: Table, names: Sequence[str]) -> list[str]:
         """Return the ids of rows that are in the surviving history of the run, in the given order."""
@@ -210,7 +210,7 @@ def read_retried(
         with database.read() as conn:
             return query(conn, *args, **kwargs)
 
-    return retried(once)
+    return retried(once, database.retry_s)
 
 
 def _with_members(scored: ScoredGroup, names: Collection[str]) -> ScoredGroup:

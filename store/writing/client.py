@@ -73,9 +73,12 @@ class _Pending:
 class StoreClient:
     """Submits the writes of one event loop to a writer."""
 
-    def __init__(self, send: Send, blobs: BlobStore | None = None) -> None:
-        """``blobs`` is the store's place for large content; None keeps all content in the writes."""
+    def __init__(self, send: Send, blobs: BlobStore | None = None, retry_s: float = 0.0) -> None:
+        """``blobs`` is the store's place for large content; None keeps all content in the writes. A write has at least
+        ``retry_s`` seconds to its deadline.
+        """
         self._send = send
+        self._timeout_s = max(WRITE_TIMEOUT_S, retry_s)
         self._blobs = blobs or BlobStore(None)
         self._queue: deque[_Pending] = deque()
         self._task: asyncio.Task[None] | None = None
@@ -88,13 +91,14 @@ class StoreClient:
         self._room = asyncio.Event()
         self._full_since: float | None = None
 
-    def submit(self, write: Write[T], timeout_s: float = WRITE_TIMEOUT_S) -> "asyncio.Future[T]":
+    def submit(self, write: Write[T], timeout_s: float | None = None) -> "asyncio.Future[T]":
         """Queue a write. Its future need not be awaited if it belongs to a trajectory: an error then fails every later
         write of that trajectory too.
 
         Args:
             timeout_s: seconds to the write's deadline.
         """
+        timeout_s = self._timeout_s if timeout_s is None else timeout_s
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         future.add_done_callback(_retrieve)
         staging = asyncio.ensure_future(asyncio.to_thread(write.staged, self._blobs)) if write.blobs else None

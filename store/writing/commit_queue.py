@@ -23,7 +23,7 @@ from time import monotonic
 from typing import Any, TypeVar
 
 from ..database import Database
-from ..database_errors import RETRY_S, retried
+from ..database_errors import retried
 from ..errors import StoreError, StoreFull, StoreGone, StoreUnavailable, StoreUnusable
 from ..operations import Write, acknowledge, run_writes, set_checkpoint
 from ..operations.transaction import WRITE_TIMEOUT_S
@@ -92,13 +92,13 @@ class _Call:
 class CommitQueue:
     """Commits the writes of its callers, which may be on any thread."""
 
-    def __init__(self, database: Database, window_ms: float = BATCHING_WINDOW_MS, retry_s: float = RETRY_S) -> None:
+    def __init__(self, database: Database, window_ms: float = BATCHING_WINDOW_MS, retry_s: float | None = None) -> None:
         """``window_ms`` is how long the first write of a batch waits for others; ``retry_s`` how long a batch is
-        retried while the database is locked or away.
+        retried while the database is locked or away, by default ``Database.retry_s``.
         """
         self._database = database
         self._window_s = window_ms / 1000
-        self._retry_s = retry_s
+        self._retry_s = database.retry_s if retry_s is None else retry_s
         self._queue: deque[_Call] = deque()
         self.pending = 0
         """The writes of the calls in the queue."""

@@ -5,7 +5,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from turnwise.process.start import recorded_start, restore
 from turnwise.store.database import open_database
+from turnwise.store.project import run_folder
 from turnwise.tests.store.making import create_run
 
 from .conftest import Turnwise
@@ -78,3 +80,17 @@ def completions(turnwise: Turnwise, monkeypatch: pytest.MonkeyPatch, words: str,
     ended = turnwise()
     assert ended.err == ""
     return ended.out.split()
+
+
+def test_the_folder_of_runs_is_named_for_a_command_and_the_processes_that_it_starts(
+    turnwise: Turnwise, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TURNWISE_RUNS", "")  # restored at the end
+    database = open_database(f"sqlite:///{tmp_path}/own/turnwise.db", create=True)
+    with recorded_start():
+        turnwise("runs", "list", "--store", database.url, "--runs", str(tmp_path / "named"))
+        restore()
+        assert run_folder(database, "r") == tmp_path / "named" / "r"
+    monkeypatch.setenv("TURNWISE_RUNS", "")
+    assert run_folder(database, "r") == tmp_path / "own" / "r"
+    database.close()

@@ -15,7 +15,7 @@ from typing import Any
 from sqlalchemy import text
 from turnwise.store import queries
 from turnwise.store.database import open_database
-from turnwise.store.run_lock import run_folder
+from turnwise.store.project import run_folder
 from turnwise.tests.chaos.harness import (
     CONFIG,
     Launch,

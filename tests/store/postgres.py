@@ -2,10 +2,14 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from time import monotonic, sleep
 
 import psycopg
 
@@ -70,6 +74,44 @@ class Server:
         self._server.close()
         self._control("restart")
         self._server = psycopg.connect(self.url("postgres", "postgresql"), autocommit=True)
+
+    @contextmanager
+    def away(self) -> Iterator[None]:
+        """Keep the server down inside the ``with`` block."""
+        self._server.close()
+        self._control("stop")
+        yield
+        self._control("start")
+        self._server = psycopg.connect(self.url("postgres", "postgresql"), autocommit=True)
+
+    @contextmanager
+    def pooled(self, mode: str) -> Iterator[str]:
+        """Run pgbouncer before the server inside the block, and yield its address in place of ``host`` of a URL."""
+        folder = self._folder / mode
+        folder.mkdir()
+        settings = {
+            "listen_addr": "",
+            "unix_socket_dir": folder,
+            "auth_type": "any",
+            "pool_mode": mode,
+            "logfile": folder / "log",
+            "pidfile": folder / "pid",
+            "ignore_startup_parameters": "extra_float_digits",
+        }
+        lines = [f"{name} = {value}" for name, value in settings.items()]
+        databases = ["[databases]", f"* = host={self._folder} user=postgres", "[pgbouncer]"]
+        (folder / "ini").write_text("\n".join([*databases, *lines, ""]))
+        if self._as:
+            shutil.chown(folder, "postgres")
+        program = shutil.which("pgbouncer", path=f"{os.environ['PATH']}:/usr/sbin") or "pgbouncer"
+        with subprocess.Popen([*self._as, program, "-q", str(folder / "ini")], stderr=subprocess.DEVNULL) as pooler:
+            deadline = monotonic() + 30
+            while not (socket := next(folder.glob(".s.PGSQL.*"), None)) or socket.suffix == ".lock":
+                assert monotonic() < deadline, "pgbouncer did not start"
+                sleep(0.02)
+            yield f"{folder}&port={socket.suffix[1:]}"
+            os.kill(int((folder / "pid").read_text()), signal.SIGTERM)
+            pooler.wait(30)
 
     def stop(self) -> None:
         """End the server and remove its folder."""

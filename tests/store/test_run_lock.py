@@ -12,9 +12,13 @@ from threading import Thread
 
 import pytest
 from sqlalchemy import func, select
+from turnwise.store import run_lock
 from turnwise.store.database import Database, open_database
-from turnwise.store.errors import RunHeld, StoreUnavailable
-from turnwise.store.run_lock import LOCK, Driver, _key, driver_of, hold_evaluation, hold_run, run_folder
+from turnwise.store.errors import RunHeld, StoreError, StoreUnavailable, StoreUnusable
+from turnwise.store.operations import OPERATIONS
+from turnwise.store.project import run_folder
+from turnwise.store.run_lock import LOCK, Driver, _key, driver_of, hold_evaluation, hold_run
+from turnwise.store.writing.commit_queue import CommitQueue
 from turnwise.tests.store.making import sqlite_store
 from turnwise.tests.store.postgres import Server
 
@@ -206,3 +210,57 @@ def test_no_name_of_a_run_leads_out_of_the_folder_of_runs(tmp_path: Path, name: 
     folder = run_folder(database, name)
     database.close()
     assert folder.resolve().parent == tmp_path.resolve()
+
+
+def test_an_outage_of_the_server_is_reported_once_and_waited_for(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_lock, "CHECK_INTERVAL_S", 0.05)
+    name, said = server.create(), list[str]()
+    opened = open_database(server.url(name), create=True, blobs=str(tmp_path))
+    opened.wait_for_outages(60)
+    writer = CommitQueue(opened)
+    try:
+        with hold_run(opened, "r", say=said.append):
+            with server.away():
+                create = OPERATIONS["create_run"].bind(
+                    run="r", config={}, config_hash="", kind="train", code_version=""
+                )
+                writing = writer.submit(create)
+                until(lambda: bool(said))
+                time.sleep(0.3)
+            assert writing.result(30) == 1
+            until(lambda: len(said) > 1)
+            assert driver_of(opened, "r") is Driver.ALIVE
+    finally:
+        writer.close()
+        opened.close()
+    away, back = said
+    assert "the database is away" in away
+    assert "waiting for it, 60 s at most" in away
+    assert "the database is back after" in back
+
+
+@pytest.mark.parametrize("mode", ["transaction", "session"])
+def test_a_pooler_is_refused_unless_it_gives_each_connection_a_session(
+    server: Server, tmp_path: Path, mode: str
+) -> None:
+    name = server.create()
+    direct = server.url(name)
+    open_database(f"{direct}&prepare_threshold=0", create=True, blobs=str(tmp_path)).close()
+    with server.pooled(mode) as host:
+        url = f"{direct.partition('host=')[0]}host={host}"
+        if mode == "transaction":
+            with pytest.raises(StoreUnusable, match="behind a pooler in transaction mode"):
+                open_database(url)
+            return
+        opened = open_database(url)
+        with hold_run(opened, "r"):
+            pass
+        opened.close()
+
+
+@pytest.mark.parametrize("parameter", ["prepare_threshold=x", "autocommit=true", "row_factory=1"])
+def test_a_parameter_of_a_url_that_is_not_the_servers_is_refused(parameter: str) -> None:
+    with pytest.raises(StoreError, match=parameter.partition("=")[0]):
+        open_database(f"postgresql://u@127.0.0.1:1/x?{parameter}")

@@ -8,7 +8,7 @@ from turnwise.agents.rollout.assignment import Assignment
 from turnwise.agents.rollout.group_runner import GroupRunner
 from turnwise.agents.tiny_model import new_model
 from turnwise.records import Outcome, PolicyVersion
-from turnwise.store.run_lock import run_folder
+from turnwise.store.project import run_folder
 from turnwise.tests.agents.players import Stage
 from turnwise.trainer.algorithms.algorithm_set import AlgorithmSet
 from turnwise.trainer.algorithms.random_streams import Streams

@@ -37,8 +37,6 @@ from ..config.sections import EnvironmentConfig, RolloutConfig
 from ..rollout.worker_pool import WorkerPool, start_error
 from .engines import EngineGroup
 
-START_TIMEOUT_S = 180.0
-"""Seconds the actors may take to start; an allowance for the model is added to those of the engines."""
 GPU_ALLOWANCE_S = 300.0
 """Seconds that an engine on a GPU may take longer to start: vLLM compiles kernels and captures graphs. An allowance,
 not a measurement."""
@@ -62,7 +60,7 @@ class StoreAccess:
     """The writer in this process, of a run without actors."""
 
     @classmethod
-    def start(cls, database: Database, logs: LogFolder | None) -> Self:
+    def start(cls, database: Database, logs: LogFolder | None, note: Callable[[str], None]) -> Self:
         """Start one ``StoreActor`` actor per node; for SQLite, one on the driver's node.
 
         Raises:
@@ -86,10 +84,10 @@ class StoreAccess:
             options = {"num_cpus": 0, "max_restarts": -1, "max_concurrency": 64}
             on_node = NodeAffinitySchedulingStrategy(node, soft=True)
             actor = ray.remote(StoreActor).options(**options, scheduling_strategy=on_node)
-            return actor.remote(database.address, database.blobs.folder, logs)
+            return actor.remote(database.address, database.blobs.folder, logs, database.retry_s)
 
         writers = {node: start_writer(node) for node in nodes}
-        client = StoreClient(send_to(nearest_writer(writers)), database.blobs)
+        client = StoreClient(send_to(nearest_writer(writers), note), database.blobs, database.retry_s)
         return cls(client, writers, None if is_sqlite else start_writer)
 
     def writers_for(self, node: str) -> Mapping[str, Any]:
@@ -124,21 +122,29 @@ class Cluster:
     """Returns the node of each worker that the cluster should have now; None if they stay as they are."""
 
     @classmethod
-    def start(cls, config: RunConfig, database: Database, model: Path, logs: LogFolder | None = None) -> Self:
+    def start(
+        cls,
+        config: RunConfig,
+        database: Database,
+        model: Path,
+        logs: LogFolder | None = None,
+        note: Callable[[str], None] = lambda text: None,
+    ) -> Self:
         """Start every actor without waiting for any; ``ready`` waits. Ray must be up.
 
         A run that plays nothing has no actors here: this process writes, and Ray is not needed.
 
         Args:
             logs: where each actor writes its log; None writes none.
+            note: receives a line for the user when an actor has died.
         """
         if not config.num_engines:
             writer = CommitQueue(database)
-            access = StoreAccess(StoreClient(writer.run, database.blobs), {}, own=writer)
+            access = StoreAccess(StoreClient(writer.run, database.blobs, database.retry_s), {}, own=writer)
             return cls(EngineGroup([]), WorkerPool(lambda _: None, []), access, None)
         import ray
 
-        store = StoreAccess.start(database, logs)
+        store = StoreAccess.start(database, logs, note)
         lora = config.learner.lora
         engines = [
             start_engine(config.engine, str(model), config.max_context, lora_rank=lora.rank if lora else 0, logs=logs)
@@ -167,30 +173,32 @@ class Cluster:
             sandboxes=config.name if sandboxes else "",
             logs=logs,
             modules=admitted(),
+            retry_s=database.retry_s,
         )
         worker = ray.remote(RolloutWorker)
         options = {"num_cpus": 0, "max_restarts": 0, "max_concurrency": 10_000}
         workers = WorkerPool(
             lambda node: worker.options(**options, **on_node(node)).remote(spec, engines, store.writers_for(node)),
             nodes,
+            note,
         )
         # Only this host reaches a store of SQLite, and the shares of workers in sandboxes are fixed.
         is_fixed = sandboxes is not None or database.engine.dialect.name == "sqlite"
-        group = EngineGroup(engines, allowance_s)
+        group = EngineGroup(engines, allowance_s, config.engine.start_timeout_s, note)
         return cls(group, workers, store, sandboxes, None if is_fixed else partial(worker_nodes, config))
 
     async def ready(self) -> None:
         """Wait until engines, workers and the writing process answer, then watch the engines.
 
         Raises:
-            TurnwiseError: an actor did not start within ``START_TIMEOUT_S`` and the engines' allowance.
+            TurnwiseError: an actor did not start within `engine.start_timeout_s` and the engines' allowance.
         """
         import ray.exceptions
 
         actors = {f"engine {number}": engine.info for number, engine in enumerate(self.engines.actors)}
         actors |= {f"the store's writer on node {node[:8]}": one.ping for node, one in self.store.writers.items()}
         starting = {name: asyncio.ensure_future(method.remote()) for name, method in actors.items()}
-        timeout_s = START_TIMEOUT_S + self.engines.allowance_s
+        timeout_s = self.engines.start_timeout_s + self.engines.allowance_s
         try:
             async with asyncio.timeout(timeout_s):
                 await asyncio.gather(*starting.values())
@@ -198,11 +206,12 @@ class Cluster:
             late = ", ".join(name for name, one in starting.items() if one.cancelled())
             raise TurnwiseError(
                 f"{late} did not start within {timeout_s:.4g} s: `turnwise runs logs RUN` prints what they logged; one "
-                "that logged nothing waits for its place in the Ray cluster (`ray status`)"
+                "that logged nothing waits for its place in the Ray cluster (`ray status`); on a busy machine, raise "
+                "`engine.start_timeout_s`"
             ) from None
         except ray.exceptions.RayError as error:
             raise start_error("an engine or the store's writer", error) from error
-        await self.workers.ready(START_TIMEOUT_S)
+        await self.workers.ready(self.engines.start_timeout_s)
         self.engines.watch()
         if self.nodes is not None:
             self.workers.follow(self.nodes)

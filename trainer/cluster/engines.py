@@ -8,7 +8,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from time import monotonic
 from typing import Any
@@ -39,10 +39,21 @@ COUNTERS = ("busy_s", "steps", "sampled_tokens", "prompt_tokens", "cached_tokens
 class EngineGroup:
     """The engine actors of one run; none in an offline run."""
 
-    def __init__(self, actors: Sequence[Any], allowance_s: float = 0.0) -> None:
-        """``allowance_s`` is the time that this model adds to the start of an engine: timeouts grow by it."""
+    def __init__(
+        self,
+        actors: Sequence[Any],
+        allowance_s: float = 0.0,
+        start_timeout_s: float = 0.0,
+        note: Callable[[str], None] = lambda text: None,
+    ) -> None:
+        """``allowance_s`` is the time that this model adds to the start of an engine: timeouts grow by it.
+        ``start_timeout_s`` is the timeout of a start without it. ``note`` receives a line for the user when an engine
+        has died, and when it serves again.
+        """
         self.actors = list(actors)
         self.allowance_s = allowance_s
+        self.start_timeout_s = start_timeout_s
+        self._note = note
         self.version: int | None = None
         """The version that every engine is to serve; None before the first."""
         self.failure: TurnwiseError | None = None
@@ -59,7 +70,7 @@ class EngineGroup:
 
     @property
     def _timeout_s(self) -> float:
-        return PUSH_TIMEOUT_S + self.allowance_s
+        return max(PUSH_TIMEOUT_S, self.start_timeout_s) + self.allowance_s
 
     def watch(self) -> None:
         """Start to reload the weights of restarted engines."""
@@ -213,14 +224,21 @@ class EngineGroup:
     async def _restore_versions(self) -> None:
         import ray.exceptions
 
+        died: set[int] = set()
         while True:
             await asyncio.sleep(WATCH_INTERVAL_S)
             for engine, actor in enumerate(self.actors):
                 try:
                     async with asyncio.timeout(self._timeout_s):
                         info = await actor.info.remote()
-                except (ray.exceptions.RayError, TimeoutError):
+                except (ray.exceptions.RayError, TimeoutError) as error:
+                    if engine not in died and isinstance(error, lost_actor()):
+                        self._note(f"engine {engine} died; Ray starts it again, and its episodes wait or are retried")
+                        died.add(engine)
                     continue
+                if engine in died and info["version"] is not None:
+                    self._note(f"engine {engine} serves again")
+                    died.remove(engine)
                 if info["version"] is None and self.version is not None:
                     try:
                         async with self._unchanging():

@@ -99,6 +99,8 @@ class RunConfig(AlgorithmConfig):
     retention: RetentionPolicy = RetentionPolicy()
     sandboxes: SandboxSettings = SandboxSettings()
     """For environments that lease sandboxes."""
+    store_timeout_s: float = Field(600.0, gt=0)
+    """Seconds for which the run waits for a PostgreSQL server that is away; then it ends, and can be resumed."""
     ray_address: str | None = None
     """Address of a Ray cluster to run on. Without it, the run starts Ray on this machine."""
     trackers: list[Annotated[str, AfterValidator(check_name)]] = Field([])

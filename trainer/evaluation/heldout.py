@@ -101,7 +101,7 @@ async def play_tasks(
 ) -> list[tuple[Task, Outcome]]:
     """Open one group per task, play it, close it, and return how each episode ended.
 
-    The first error cancels the other groups; all of them are closed then.
+    The first error, or a cancellation, ends the other groups; all of them are closed then.
 
     Args:
         name: distinguishes the groups of this evaluation from others of the run.
@@ -125,11 +125,11 @@ async def play_tasks(
     try:
         async with asyncio.TaskGroup() as playing:
             played = [playing.create_task(one(number, *task)) for number, task in enumerate(tasks)]
-    except BaseExceptionGroup as errors:
+    except (BaseExceptionGroup, asyncio.CancelledError) as error:
         with log_errors(LOG, "the groups of an evaluation could not be closed"):
             async with asyncio.timeout(CLOSE_TIMEOUT_S):
                 await asyncio.gather(*(store.close_group(one, GroupState.FAILED, CLOSE_REASON) for one in opened))
-        failure = errors.exceptions[0]
+        failure = error.exceptions[0] if isinstance(error, BaseExceptionGroup) else error
     else:
         return [pair for task in played for pair in task.result()]
     raise failure

@@ -169,6 +169,7 @@ def session(
     SHUTDOWN.record = partial(finish_if_running, database, run)
     SHUTDOWN.unblock()
     refuse(check(Subject(config, command, model=policy.folder, policy="" if policy.folder else policy.name)))
+    database.wait_for_outages(config.store_timeout_s)
     with hold_evaluation(database, run, SHUTDOWN.abandon):
         yield Session(database, command, policy, config)
 
@@ -179,7 +180,7 @@ async def _players_in_process(session: Session) -> AsyncIterator[Players]:
     policy, timeouts = session.policy, session.config.rollout.timeouts
     server = policy.server(session.config.evaluation_temperature, timeouts.turn_s)
     writer = CommitQueue(session.database)
-    client = StoreClient(writer.run, session.database.blobs)
+    client = StoreClient(writer.run, session.database.blobs, session.database.retry_s)
     slots = {
         env_key_of(environment.id, environment.options): _places(session) for environment in session.config.environments
     }
@@ -297,7 +298,8 @@ async def _recorded(store: RunStore, config: Mapping[str, Any]) -> AsyncIterator
         if SHUTDOWN.failure:
             raise  # recorded already; the actors do not answer
         status = "stopped" if isinstance(error, asyncio.CancelledError) else "failed"
+        shown = SHUTDOWN.reason or "interrupted" if status == "stopped" else f"{type(error).__name__}: {error}"
         with log_errors(LOG, "the end of the session could not be recorded"):
-            await asyncio.shield(store.finish(status, f"{type(error).__name__}: {error}"[:ERROR_MAX_CHARS]))
+            await asyncio.shield(store.finish(status, shown[:ERROR_MAX_CHARS]))
         raise
     await store.finish("finished")

@@ -8,9 +8,9 @@ from ...records import PolicyVersion
 from ...store import queries
 from ...store.database import Database
 from ...store.errors import NotFound
+from ...store.project import run_folder
 from ...store.queries.lineage import refuse_gone
 from ...store.queries.nearest import nearest
-from ...store.run_lock import run_folder
 from ...store.schema import run as run_table
 from .policy import Policy
 

@@ -247,7 +247,7 @@ class CheckpointManager:
                 run_uid=self._uid,
                 component_tensors=self._component_tensors(),
             )
-        await self._store.set_checkpoint(version, str(path))
+        await self._store.set_checkpoint(version, f"{self._folder.name}/{path.name}")
         failpoint("checkpoint_committed")
         recorded = await self._store.read(queries.checkpoints)
         newest = [Path(one.checkpoint) for one in recorded][-self._keep_last :]

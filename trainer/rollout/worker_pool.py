@@ -50,12 +50,16 @@ class _Worker:
 class WorkerPool:
     """The live rollout workers."""
 
-    def __init__(self, start: Callable[[str], Any], nodes: Sequence[str]) -> None:
+    def __init__(
+        self, start: Callable[[str], Any], nodes: Sequence[str], note: Callable[[str], None] = lambda text: None
+    ) -> None:
         """Start an actor on each of ``nodes`` with ``start``, without waiting for any.
 
         Args:
             nodes: ids of Ray nodes; one that appears twice has two workers.
+            note: receives a line for the user when a worker was lost.
         """
+        self._note = note
         self._start = start
         self._workers = [_Worker(start(node), node) for node in nodes]
         self.replaced = 0
@@ -162,9 +166,11 @@ class WorkerPool:
                 raise error.cause from None
             raise
         except (ray.exceptions.RayError, TimeoutError) as error:
+            reason = reason_of_loss(error) or f"no answer for {timeout_s:g} s"
+            if not worker.draining:
+                self._note(f"a rollout worker was lost ({reason}); another one plays its episodes again")
             self._replace(worker)
             _kill(worker)
-            reason = reason_of_loss(error) or f"no answer for {timeout_s:g} s"
             raise WorkerLost(f"the rollout worker of group {assignment.group.id} was lost: {reason}") from error
         finally:
             worker.running -= len(assignment.members)

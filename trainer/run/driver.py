@@ -14,7 +14,7 @@ from ...errors import FAILED, TurnwiseError
 from ...logs import LogFolder
 from ...store.database import Database
 from ...store.errors import Fenced
-from ...store.run_lock import run_folder
+from ...store.project import run_folder
 from ...store.run_store import RunStore, finish_if_running
 from ..algorithms.algorithm_set import AlgorithmSet
 from ..algorithms.random_streams import Streams
@@ -171,7 +171,8 @@ class Driver:
 
         config, database, name = self._config, self._database, self._identity.name
         initial = await asyncio.to_thread(initial_state, config, self._identity, database, self._folder)
-        cluster = Cluster.start(config, database, initial.model, LogFolder.of(self._folder))
+        logs, note = LogFolder.of(self._folder), lambda text: self._report(Note(text))
+        cluster = Cluster.start(config, database, initial.model, logs, note)
         context = RunContext(
             config=config,
             algorithms=AlgorithmSet.of(config),
@@ -200,6 +201,7 @@ class Driver:
             git_revision=await asyncio.to_thread(git_revision),
             packages=package_versions(),
             after_update=initial.update,
+            extends=self._identity.extends,
         )
         self._recorded = True
         SHUTDOWN.hint = RESUMES
@@ -209,6 +211,8 @@ class Driver:
             context.metrics.rewind(initial.update if initial.resumes else None)
             counts = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in lost.items() if count)
             text = f"resuming run {context.name} at update {initial.update}: {counts or 'nothing was lost'}"
+            if not initial.resumes:
+                text = f"run {context.name} has no checkpoint yet, and begins again"
             self._report(Note(text))
         for note in initial.notes:
             self._report(Note(note))

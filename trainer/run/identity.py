@@ -1,7 +1,8 @@
 """Decide from the name of a run whether a command begins, resumes or forks it, or is refused."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 from ...errors import TurnwiseError
@@ -38,6 +39,8 @@ class RunIdentity:
     """The version of ``parent`` that this run begins with; None for its newest checkpoint."""
     is_freed: bool = False
     """Whether a run of this name failed before it played or saved anything: it begins again."""
+    extends: bool = False
+    """Whether the run is finished and has a larger limit now: it is resumed."""
 
     @property
     def command(self) -> Command:
@@ -60,7 +63,8 @@ def resolve_run(
     * Unfinished, with other mathematics: refused, unless ``fork`` begins a new run from its newest checkpoint (of the
       last run of the name that played or saved anything), or the run failed before it played or saved anything and is
       no fork: its name is free, and it begins again.
-    * Finished: a new run begins, with a number after the name; without ``numbers`` and ``fork``, refused.
+    * Finished: a new run begins, with a number after the name. Without ``numbers`` and ``fork``, the run is resumed if
+      the mathematics is the same and a limit larger; else refused.
 
     Args:
         find_run: returns a run by its name; None if there is no such run.
@@ -74,7 +78,13 @@ def resolve_run(
     while (row := find_run(_numbered(config.name, len(existing) + 1))) is not None:
         existing.append(row)
     if existing and existing[0].status == "finished" and not (numbers or fork):
-        remedy = f"choose another `--name`, or continue it: `turnwise runs fork {config.name} --name NEW`"
+        if existing[0].config_hash == config.digest() and _has_larger_limit(config, existing[0].config):
+            last = existing[0]
+            return RunIdentity(last.id, True, last.parent_id, last.parent_version, extends=True)
+        remedy = (
+            "raise `max_steps` or `max_seconds` to continue it, choose another `--name`, or begin from its weights: "
+            f"`turnwise runs fork {config.name} --name NEW`"
+        )
         raise NameFinished(f"run `{config.name}` is finished: {remedy}")
     next_name = _numbered(config.name, len(existing) + 1)
     unfinished = [one for one in existing if one.status != "finished"]
@@ -124,6 +134,12 @@ def resolve_fork(config: RunConfig, find_run: Callable[[str], RunRow | None], or
             raise Refused([Refusal("--name", reason, "choose another `--name`")])
         number += 1
     return RunIdentity(_numbered(name, number), resumes=False, parent=origin.run, parent_version=origin.version)
+
+
+def _has_larger_limit(config: RunConfig, stored: Mapping[str, Any]) -> bool:
+    """Return whether a limit is larger than that of a stored configuration, and none smaller."""
+    limits = [(getattr(config, name) or inf, stored.get(name) or inf) for name in ("max_steps", "max_seconds")]
+    return any(new > old for new, old in limits) and all(new >= old for new, old in limits)
 
 
 def _differences(config: RunConfig, stored: Any) -> str:

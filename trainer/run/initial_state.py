@@ -137,8 +137,9 @@ def _newest_checkpoint(database: Database, run: str, notes: list[str]) -> tuple[
             return path, state
     if versions:
         raise TurnwiseError(
-            f"run `{run}` has no intact checkpoint among {len(versions)}: {broken[0]}; restore the folder of the run "
-            "from a copy, or start a run of another name with `--name`"
+            f"run `{run}` has no intact checkpoint among {len(versions)}: {broken[0]}; if the folder of the run was "
+            "moved, name the one that holds it by `--runs`; else restore it from a copy, or start a run of another "
+            "name with `--name`"
         )
     return None
 

@@ -25,9 +25,11 @@ from ...store import queries
 from ...store.database import Database, open_database, sqlite_file
 from ...store.errors import NotFound
 from ...store.operations.runs import is_empty
+from ...store.project import run_folder
 from ...store.queries.lineage import refuse_gone
 from ...store.queries.lists import RunRow
-from ...store.run_lock import hold_run, run_folder
+from ...store.queries.run_reader import read_retried
+from ...store.run_lock import hold_run
 from ...store.run_store import finish_if_running
 from ...store.schema import no_of
 from ...store.schema import run as run_table
@@ -79,15 +81,18 @@ def train(
     try:
         identity = _identify(config, database, fork, numbers)
     except Refused as refused:
-        raise Refused([*refused.refusals, *check(Subject(config, Command.TRAIN, database))]) from None
+        cheap = check(Subject(config, Command.TRAIN, database), refused=True)
+        raise Refused([*refused.refusals, *cheap]) from None
     subject = Subject(config, identity.command, database, run=identity.name, note=lambda text: report(Note(text)))
     refuse(check(subject))
     database = database or open_database(store_url, create=True)
+    database.wait_for_outages(config.store_timeout_s)
     logs = LogFolder.of(run_folder(database, identity.name))
-    with hold_run(database, identity.name, SHUTDOWN.abandon), logs.writing("driver"):
+    report = _logged(report)
+    say = partial(_note, report)
+    with hold_run(database, identity.name, SHUTDOWN.abandon, say), logs.writing("driver"):
         SHUTDOWN.hint = RESUMES if identity.resumes else NOT_BEGUN
         SHUTDOWN.record = partial(finish_if_running, database, identity.name)
-        report = _logged(report)
         if text := _beginning(config, identity):
             report(Note(text))
         parts = f"{'Ray, then ' if config.uses_ray else ''}the model{' and the engine' if config.num_engines else ''}"
@@ -133,6 +138,8 @@ def _is_empty(conn: Connection, name: str) -> bool:
 
 def _beginning(config: RunConfig, identity: RunIdentity) -> str:
     """Return which run begins under another name than that of the configuration, and why; else an empty text."""
+    if identity.extends:
+        return f"run {identity.name} was finished and goes on to its larger limit"
     if identity.resumes:
         return ""
     if identity.parent is not None:
@@ -186,9 +193,8 @@ def _drive(
         except RankFailed as failure:
             if isinstance(failure, RanksLate):
                 raise
-            with database.read() as conn:
-                saved = queries.latest_checkpoint(conn, identity.name)
-                stop_requested = queries.find_run(conn, identity.name).stop_requested
+            saved = read_retried(database, queries.latest_checkpoint, identity.name)
+            stop_requested = read_retried(database, queries.find_run, identity.name).stop_requested
             since = "the start of the run" if saved is None else f"the checkpoint of update {saved.update}"
             if stop_requested or SHUTDOWN.reason:
                 raise RankFailed(
@@ -216,6 +222,10 @@ def _logged(report: Callable[[Event], None]) -> Callable[[Event], None]:
         report(event)
 
     return receive
+
+
+def _note(report: Callable[[Event], None], text: str) -> None:
+    report(Note(text))
 
 
 def _find_run(conn: Connection, name: str) -> RunRow | None:

@@ -15,8 +15,8 @@ from ...records import PolicyVersion, ScoredGroup
 from ...store import queries
 from ...store.database_errors import retried
 from ...store.errors import Pruned
+from ...store.project import run_folder
 from ...store.queries.rewards import RewardSet
-from ...store.run_lock import run_folder
 from ...store.run_store import RunStore
 from ..context import RunContext
 from ..learner.update import UpdateStep
@@ -72,7 +72,7 @@ class StoredGroups(GroupSource):
         def load(group: str) -> ScoredGroup:
             return queries.load_scored(database, [group], texts=texts, rewards=rewards)[0]
 
-        rewards, sampled_by = await asyncio.to_thread(retried, read)
+        rewards, sampled_by = await asyncio.to_thread(retried, read, database.retry_s)
         other = RunStore(source, database, context.store.client)
         trained = await context.store.read(queries.reused_groups)
         numbered = await other.read(queries.scored_from, context.algorithms.observed)
@@ -81,7 +81,7 @@ class StoredGroups(GroupSource):
         context.report(Note(f"{text}, and `turnwise eval` measures the policy of this run"))
         history = {**await context.store.read(queries.versions), state.version.id: state.version}
         step = UpdateStep(context, parts.learner, history, sampled_by)
-        return cls(context, state, step, groups, lambda group: retried(lambda: load(group)))
+        return cls(context, state, step, groups, lambda group: retried(lambda: load(group), database.retry_s))
 
     async def next_batch(self, since: float) -> list[ScoredGroup] | None:
         """Return the next ``rollout.groups_per_batch`` groups that pass the group filters; None if too few are left."""

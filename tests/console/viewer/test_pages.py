@@ -241,3 +241,18 @@ def test_a_search_for_an_id_leads_to_its_page(client: TestClient) -> None:
         assert client.get("/api/search", params={"q": f" {name} "}).json()["named"] == path
         assert f'Open <a href="{path}">{name}</a>' in client.get("/search", params={"q": name}).text
     assert client.get("/api/search?q=nothing-like-it").json()["named"] is None
+
+
+def test_the_metrics_of_runs_are_in_the_format_of_prometheus(client: TestClient, own: Database) -> None:
+    answer = client.get("/metrics")
+    assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+    lines = answer.text.splitlines()
+    assert 'turnwise_run_updates{run="r",kind="train"} 2' in lines
+    values = [line for line in lines if not line.startswith("# TYPE ")]
+    assert all(
+        re.fullmatch(r'turnwise_run_\w+\{run="[^"]*",kind="\w+"(,status="\w+")?\} [-+.\de]+|', one) for one in values
+    )
+    assert any(line.startswith("turnwise_run_last_update_timestamp_seconds") for line in lines)
+    create_run(own, 'a"b\\c\nd')
+    with client_of(own) as other:
+        assert r'turnwise_run_state{run="a\"b\\c\nd",kind="train",status=' in other.get("/metrics").text

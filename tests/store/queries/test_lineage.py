@@ -1,5 +1,8 @@
 """Lineage on both engines: an update names its whole batch, a trajectory all its updates, also abandoned ones."""
 
+from pathlib import Path
+
+import pytest
 from turnwise.records import GroupState
 from turnwise.store.database import Database
 from turnwise.store.operations import BatchItem
@@ -74,7 +77,9 @@ def test_a_trajectory_names_every_update_that_trained_on_it(database: Database) 
     assert [(one.update, one.abandoned) for one in uses["c-0"]] == [(3, True)]
 
 
-def test_the_best_checkpoint_was_evaluated_as_the_newest_evaluation(database: Database) -> None:
+def test_the_best_checkpoint_was_evaluated_as_the_newest_evaluation(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     start(database)
     with database.read() as conn:
         assert (best_checkpoint(conn, "r"), latest_checkpoint(conn, "r")) == (None, None)
@@ -88,8 +93,10 @@ def test_the_best_checkpoint_was_evaluated_as_the_newest_evaluation(database: Da
         made = {"success": success, "temperature": temperature, "version": number, **rate}
         call(database, "add_metrics", run="r", update=number, kind=f"evaluation {number}", metrics=made)
     call(database, "rewind", run="r", version=4)
-    with database.read() as conn:
-        best, latest = best_checkpoint(conn, "r"), latest_checkpoint(conn, "r")
-    assert best == BestCheckpoint("2", 0.7, 0.0, 1.0, 2, 2, "checkpoints/2")
-    assert latest is not None
-    assert (latest.id, latest.update, latest.checkpoint) == (4, 4, "checkpoints/4")
+    for folder in (tmp_path, tmp_path / "moved"):  # the store names no folder of its own
+        monkeypatch.setenv("TURNWISE_RUNS", str(folder))
+        with database.read() as conn:
+            best, latest = best_checkpoint(conn, "r"), latest_checkpoint(conn, "r")
+        assert best == BestCheckpoint("2", 0.7, 0.0, 1.0, 2, 2, f"{folder}/r/checkpoints/2")
+        assert latest is not None
+        assert (latest.id, latest.update, latest.checkpoint) == (4, 4, f"{folder}/r/checkpoints/4")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from ray.exceptions import OutOfMemoryError, RayActorError
 from turnwise.errors import TurnwiseError
-from turnwise.trainer.cluster import actors, engines
+from turnwise.trainer.cluster import engines
 from turnwise.trainer.cluster.actors import Cluster, StoreAccess
 from turnwise.trainer.cluster.engines import EngineGroup
 
@@ -76,6 +76,28 @@ def test_an_error_of_the_watch_ends_the_run_with_its_reason(monkeypatch: pytest.
 
     failure = asyncio.run(scenario())
     assert "engine 0 was restarted and could not load version 3: AttributeError: no such method" in str(failure)
+
+
+def test_the_death_of_an_engine_and_its_return_are_reported_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engines, "WATCH_INTERVAL_S", 0.001)
+    loader, notes = _Loader(Loading(1)), list[str]()
+
+    class Restarting(Faulty):
+        async def remote(self, *_: Any) -> dict[str, Any]:
+            return await super().remote() | {"version": loader.versions[-1] if loader.versions else None}
+
+    loader.info = Restarting("a", deaths=3)
+
+    async def scenario() -> None:
+        group = EngineGroup([loader], note=notes.append)
+        group.version = 3
+        group.watch()
+        async with asyncio.timeout(5):
+            while len(notes) < 2:
+                await asyncio.sleep(0.001)
+
+    asyncio.run(scenario())
+    assert [note.partition(";")[0] for note in notes[:2]] == ["engine 0 died", "engine 0 serves again"]
 
 
 class Loading:
@@ -162,9 +184,8 @@ def test_a_writer_that_is_gone_or_restarts_does_not_keep_a_finished_run_from_its
         asyncio.run(StoreAccess(None, {"a": writer(TurnwiseError("disk full"))}).close())  # type: ignore[arg-type]
 
 
-def test_engines_and_writers_that_do_not_start_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(actors, "START_TIMEOUT_S", 0.05)
-    group = EngineGroup([Faulty("a"), Faulty("b", delay_s=60)], allowance_s=0.05)
+def test_engines_and_writers_that_do_not_start_are_named() -> None:
+    group = EngineGroup([Faulty("a"), Faulty("b", delay_s=60)], allowance_s=0.05, start_timeout_s=0.05)
     writer = SimpleNamespace(ping=Faulty("a", delay_s=60))
     store = StoreAccess(None, {"0123456789": writer})  # type: ignore[arg-type]
     cluster = Cluster(group, None, store, None)  # type: ignore[arg-type]

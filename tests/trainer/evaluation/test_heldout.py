@@ -130,8 +130,12 @@ def test_an_environment_that_is_listed_twice_counts_once() -> None:
     assert list(rates(mixture, [])[1]) == [SITE, guess.id]
 
 
-def test_the_first_engine_that_cannot_serve_ends_the_others_and_closes_their_groups() -> None:
+@pytest.mark.parametrize("end", [TurnwiseError("engines died 4 times"), asyncio.CancelledError()])
+def test_the_first_engine_that_cannot_serve_or_a_stop_ends_the_others_and_closes_their_groups(
+    end: BaseException,
+) -> None:
     closed: list[tuple[str, GroupState]] = []
+    playing: list[asyncio.Task[None]] = []
 
     async def open_group(group: Group) -> None:
         """Store nothing."""
@@ -141,14 +145,21 @@ def test_the_first_engine_that_cannot_serve_ends_the_others_and_closes_their_gro
 
     async def play(group: Group) -> Sequence[Outcome]:
         if group.id == "r:eval-e-1":
-            raise TurnwiseError("engines died 4 times")
+            if isinstance(end, asyncio.CancelledError):
+                asyncio.get_running_loop().call_soon(playing[0].cancel)
+            else:
+                raise end
         await asyncio.sleep(60)
         return []
 
+    async def play_all() -> None:
+        playing.append(asyncio.current_task())  # type: ignore[arg-type]
+        await play_tasks(store, "e", tasks, Horizon(1, 1, 1, 1), play)  # type: ignore[arg-type]
+
     store = SimpleNamespace(run="r", open_group=open_group, close_group=close_group)
     tasks = [(task, 1) for task in held_out([EnvironmentConfig(id=SITE)], 3)]
-    with pytest.raises(TurnwiseError, match="engines died 4 times"):
-        asyncio.run(play_tasks(store, "e", tasks, Horizon(1, 1, 1, 1), play))  # type: ignore[arg-type]
+    with pytest.raises(type(end)):
+        asyncio.run(play_all())
     assert sorted(closed) == [(f"r:eval-e-{number}", GroupState.FAILED) for number in range(3)]
 
 

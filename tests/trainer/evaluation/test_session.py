@@ -2,6 +2,7 @@
 
 import asyncio
 from pathlib import Path
+from types import SimpleNamespace
 
 import gymnasium
 import pytest
@@ -10,8 +11,9 @@ from turnwise.errors import FAILED, TurnwiseError
 from turnwise.store import queries
 from turnwise.store.database import open_database
 from turnwise.trainer.cluster.engines import EngineGroup
-from turnwise.trainer.evaluation.session import _while_served
+from turnwise.trainer.evaluation.session import _recorded, _while_served
 from turnwise.trainer.evaluation.tasks import evaluate
+from turnwise.trainer.shutdown import SHUTDOWN
 
 
 class Driven(GuessNumberEnv):
@@ -45,3 +47,22 @@ def test_engines_that_cannot_serve_end_the_session() -> None:
     engines.failure = TurnwiseError("engines died 4 times")
     with pytest.raises(TurnwiseError, match="engines died 4 times"):
         asyncio.run(play(engines))
+
+
+def test_the_signal_that_stops_a_session_is_its_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    ends: list[tuple[str, str]] = []
+
+    async def create(**row: object) -> None:
+        """Store nothing."""
+
+    async def finish(status: str, error: str = "") -> None:
+        ends.append((status, error))
+
+    async def stopped() -> None:
+        async with _recorded(SimpleNamespace(create=create, finish=finish), {}):  # type: ignore[arg-type]
+            raise asyncio.CancelledError
+
+    monkeypatch.setattr(SHUTDOWN, "reason", "SIGTERM")
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(stopped())
+    assert ends == [("stopped", "SIGTERM")]

@@ -9,6 +9,7 @@ from turnwise.store.database import open_database
 from turnwise.store.errors import NotFound
 from turnwise.tests.store.making import call, create_run, sqlite_store
 from turnwise.trainer.config.loading import parse_config
+from turnwise.trainer.config.schema import RunConfig
 from turnwise.trainer.preflight.refusal import Command, Refused
 from turnwise.trainer.run.identity import NameFinished, Origin, RunIdentity, resolve_fork, resolve_run
 from turnwise.trainer.run.run import _identify
@@ -61,10 +62,23 @@ def test_the_name_of_a_finished_run_begins_a_numbered_run() -> None:
 
 
 def test_a_finished_run_that_is_named_by_hand_is_refused() -> None:
-    with pytest.raises(NameFinished, match=r"^run `r` is finished: choose another `--name`, .* runs fork r --name"):
+    with pytest.raises(NameFinished, match=r"^run `r` is finished: raise `max_steps` .* runs fork r --name"):
         resolve_run(OTHER, rows(r="finished", r_2="stopped"), False, numbers=False)
     assert resolve_run(OTHER, rows(r="finished"), True, numbers=False) == RunIdentity("r-2", False, parent="r")
     assert resolve_run(CONFIG, rows(r="stopped"), False, numbers=False) == RunIdentity("r", resumes=True)
+
+
+def test_a_finished_run_that_is_named_by_hand_goes_on_to_a_larger_limit() -> None:
+    def limited(**changes: Any) -> RunConfig:
+        return parse_config({"name": "r", "environments": [{"id": "e"}], "max_steps": 101} | changes)
+
+    goes_on = resolve_run(limited(), rows(r="finished"), False, numbers=False)
+    assert goes_on == RunIdentity("r", resumes=True, extends=True)
+    assert goes_on.command is Command.RESUME
+    assert resolve_run(limited(), rows(r="finished"), False) == RunIdentity("r-2", resumes=False)
+    for other in (limited(seed=1), limited(max_steps=99), limited(max_steps=100), limited(max_seconds=9)):
+        with pytest.raises(NameFinished):
+            resolve_run(other, rows(r="finished"), False, numbers=False)
 
 
 def test_a_fork_is_a_new_run_with_a_parent() -> None:

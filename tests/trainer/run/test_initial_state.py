@@ -15,7 +15,7 @@ from turnwise.agents.tiny_model import new_model
 from turnwise.errors import TurnwiseError
 from turnwise.store import queries
 from turnwise.store.database import Database, open_database
-from turnwise.store.run_lock import run_folder
+from turnwise.store.project import run_folder
 from turnwise.store.run_store import RunStore
 from turnwise.store.writing.client import StoreClient
 from turnwise.store.writing.commit_queue import CommitQueue

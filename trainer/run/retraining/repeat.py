@@ -14,8 +14,8 @@ import torch
 from ....records import PolicyVersion
 from ....store import queries
 from ....store.database import Database
+from ....store.project import run_folder
 from ....store.queries.lineage import StoredUpdate, load_update, update_numbers
-from ....store.run_lock import run_folder
 from ...algorithms.algorithm_set import AlgorithmSet
 from ...algorithms.losses.base import Need
 from ...algorithms.random_streams import Streams

@@ -15,9 +15,9 @@ from ....errors import TurnwiseError
 from ....records import NO_VERSION, Message, PolicyVersion, Sample, SampleImage, Source, Trajectory
 from ....store import queries
 from ....store.database import Database
+from ....store.project import run_folder
 from ....store.queries.lineage import BatchMember, StoredUpdate
 from ....store.queries.load import load_trajectories
-from ....store.run_lock import run_folder
 from ...algorithms.groups import TrainSample
 from ...algorithms.losses.base import SOURCES
 from ...config.schema import RunConfig

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from turnwise.console.viewer.pages import logs
 from turnwise.store.database import Database
-from turnwise.store.run_lock import run_folder
+from turnwise.store.project import run_folder
 from turnwise.tests.console.viewer.conftest import client_of
 from turnwise.tests.store.making import create_run, start
 

@@ -13,8 +13,8 @@ from turnwise.envs.tasks import make_task
 from turnwise.errors import TurnwiseError
 from turnwise.records import SUCCESS_RETURN, GroupState, ScoredGroup, Source
 from turnwise.store import queries
+from turnwise.store.project import run_folder
 from turnwise.store.queries import RunReader
-from turnwise.store.run_lock import run_folder
 from turnwise.tests.agents.players import SITE, Stage, group, on_stage, oracle
 from turnwise.tests.trainer.playing import FIRST, run_context
 from turnwise.tests.trainer.scored_groups import scored_group
