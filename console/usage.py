@@ -26,7 +26,8 @@ class Command(typer.core.TyperCommand):
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
-        if store := next((one for one in self.params if one.name == "store"), None):
+        store: Any = next((one for one in self.params if one.name == "store"), None)
+        if store is not None:
             self.params.append(
                 typer.core.TyperOption(
                     param_decls=["--runs"],

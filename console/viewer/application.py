@@ -24,7 +24,7 @@ from .images import image
 from .live import events
 from .opening import Tabs
 from .pages.listing import PAGES, Page
-from .prometheus import CONTENT_TYPE, exposition
+from .pages.prometheus import CONTENT_TYPE, exposition
 from .rendering import environment, render
 from .replays import Replays
 from .security import Door, Guard

@@ -60,7 +60,7 @@ class StoreAccess:
     """The writer in this process, of a run without actors."""
 
     @classmethod
-    def start(cls, database: Database, logs: LogFolder | None, note: Callable[[str], None]) -> Self:
+    def start(cls, database: Database, logs: LogFolder | None, note: Callable[[str], None] = lambda text: None) -> Self:
         """Start one ``StoreActor`` actor per node; for SQLite, one on the driver's node.
 
         Raises:

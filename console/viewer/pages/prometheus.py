@@ -6,12 +6,12 @@ A metric is added in ``_values``. Times are Unix times, so that a query computes
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ...store import queries
-from ...store.database import Database
-from ...store.queries.run_details import DrivenRun, list_driven_runs
-from ...store.queries.run_summaries import RunSummary
-from ...store.queries.updates import Updates
-from ...store.schema import PACE
+from ....store import queries
+from ....store.database import Database
+from ....store.queries.run_details import DrivenRun, list_driven_runs
+from ....store.queries.run_summaries import RunSummary
+from ....store.queries.updates import Updates
+from ....store.schema import PACE
 
 RUNS_MAX = 50
 """Runs that are shown, the newest ones."""
@@ -29,10 +29,10 @@ def exposition(database: Database) -> str:
     for name in names:
         lines.append(f"# TYPE turnwise_run_{name} gauge")
         for one, values in found:
-            if values.get(name) is not None:
+            if (value := values.get(name)) is not None:
                 labels = {"run": one.run.id, "kind": one.run.kind}
                 labels |= {"status": one.status} if name == "state" else {}
-                lines.append(f"turnwise_run_{name}{{{_labels(labels)}}} {float(values[name]):.17g}")
+                lines.append(f"turnwise_run_{name}{{{_labels(labels)}}} {float(value):.17g}")
     return "\n".join([*lines, ""])
 
 
