@@ -60,7 +60,6 @@ ERROR_HINTS = (
     ("cannot be filled", "it accepts no text"),
     ("Element is not a <select>", "it is not a drop-down list"),
     ("did not find some options", "it has no such option"),
-    ("not stable", "it keeps moving"),
     ("not attached", "it is no longer on the page"),
     ("context was destroyed", "it is no longer on the page"),
 )
@@ -234,6 +233,8 @@ def short_error(error: Exception) -> str:
     """
     text = str(error)
     if _is_undecided(error):
+        if "not stable" in text:  # also for a moment on a busy machine, so only a long timeout decides it
+            return "it keeps moving"
         raise WorldLate(first_line(error)) from error
     if any(hint in QUOTED.split(text, maxsplit=1)[0] for hint in MISUSE_HINTS):
         raise DriverError(text) from error
