@@ -34,7 +34,7 @@ class Command(typer.core.TyperCommand):
                     type_descriptor=store.type_descriptor,
                     envvar=RUNS_VARIABLE,
                     metavar="FOLDER",
-                    help="The folder of the folders of runs; default: that of an SQLite store, else `runs`.",
+                    help="Folder of the runs.",
                     callback=_name_runs,
                     expose_value=False,
                 )
