@@ -19,7 +19,7 @@ from ...errors import TurnwiseError
 from ...store.database import Database
 from ..terminal.output import jsonable
 from .downloads import download
-from .given import Given
+from .given import BadAddress, Given
 from .images import image
 from .live import events
 from .opening import Tabs
@@ -63,6 +63,8 @@ def application(
         def endpoint(request: Request) -> Response:
             given = Given(request.path_params, request.query_params)
             try:
+                if len(request.query_params.multi_items()) > len(request.query_params):
+                    raise BadAddress("a parameter occurs twice: write each once, several runs as `runs=a,b`")
                 given.check(page.query)
                 return respond(request, page.template, 200, page.load(database, given), given)
             except (TurnwiseError, DBAPIError) as error:

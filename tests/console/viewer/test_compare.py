@@ -98,3 +98,8 @@ def test_runs_of_unequal_length_are_named() -> None:
     runs = [lasting("long", 54), lasting("short", 26), lasting("like", 50), lasting("played", 0, "eval")]
     notes = notes_on(runs, [None] * 4)
     assert notes == ["short made 26 updates and long 54: the evaluations are not of policies that trained equally long"]
+
+
+def test_a_parameter_that_occurs_twice_is_refused(own: Database) -> None:
+    found = client_of(own).get("/api/compare?runs=r&runs=s")
+    assert (found.status_code, "`runs=a,b`" in found.json()["error"]) == (400, True)
