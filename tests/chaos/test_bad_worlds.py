@@ -168,7 +168,7 @@ def test_bad_worlds_and_dying_sandboxes_beside_healthy_ones(tmp_path: Path) -> N
     reached = check_history(tmp_path)
     assert reached >= UPDATES
     for fault in ("reset", "step", "hang"):
-        note = f'{{"fault": "{fault}"}} is excluded from the format warm-up'
+        note = f'{{"fault": "{fault}"}} is excluded from the warm-up'
         assert json.dumps(note)[1:-1] in (tmp_path / "log.txt").read_text(), "an event of `--json`"
 
     ended: dict[str, Counter[str]] = {fault: Counter() for fault in KINDS}

@@ -30,6 +30,8 @@ from .sections import (
 NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
 """The characters of a run's name."""
 NAME_MAX_CHARS = 80
+PRETRAINED_WARMUP = {"steps": 50, "batch_size": 16, "learning_rate": 5e-5, "observation_weight": 0.0}
+"""The defaults of ``sft_warmup`` with ``model.path``."""
 DEFAULT_MAX_STEPS = 100
 """The length of a run without a limit."""
 
@@ -123,10 +125,16 @@ class RunConfig(AlgorithmConfig):
     @model_validator(mode="before")
     @classmethod
     def _language_models_write_sentences(cls, raw: Any) -> Any:
-        """Give a run with ``model.path`` the limits on tokens of a language model, and a cache that holds them."""
+        """Give a run with ``model.path`` the limits on tokens of a language model, a cache that holds them, and
+        the steps of a warm-up for trained weights."""
         if not isinstance(raw, dict) or not isinstance(raw.get("model"), dict) or not raw["model"].get("path"):
             return raw
-        defaults = {"horizon": LANGUAGE_MODEL_LIMITS, "engine": {"kv_cache_memory_bytes": LANGUAGE_MODEL_CACHE_BYTES}}
+        defaults: dict[str, Any] = {
+            "horizon": LANGUAGE_MODEL_LIMITS,
+            "engine": {"kv_cache_memory_bytes": LANGUAGE_MODEL_CACHE_BYTES},
+        }
+        if isinstance(raw.get("sft_warmup"), dict):
+            defaults["sft_warmup"] = PRETRAINED_WARMUP
         given = {name: raw.get(name) or {} for name in defaults}
         chosen = {name: {**defaults[name], **one} for name, one in given.items() if isinstance(one, dict)}
         return {**raw, **chosen}
@@ -223,6 +231,12 @@ class RunConfig(AlgorithmConfig):
     def num_engines(self) -> int:
         """Engine replicas: none, and no rollout worker, if the groups come from another run in the store."""
         return self.rollout.num_engines if self.offline.run is None else 0
+
+    @property
+    def warmup_source(self) -> str | None:
+        """The source of the actions that a warm-up trains on; None without a warm-up."""
+        chosen = self.sft_warmup.source or ("random" if self.model.path is None else None)
+        return chosen if self.sft_warmup.steps else None
 
     @property
     def played_environments(self) -> list[EnvironmentConfig]:

@@ -237,19 +237,24 @@ class LearnerConfig(Section):
 
 
 class SftWarmupConfig(Section):
-    """Supervised format warm-up of a new model on random valid actions: it teaches the syntax, not the task."""
+    """Supervised steps before the first update: on random valid actions, which teach a new model the syntax and not the
+    task, or on right ones, from which a model of `model.path` learns the format and begins to succeed."""
 
+    source: str | None = Field(None, min_length=1)
+    """The actions to learn: `random` valid ones; `oracle`, those of the environments' own `oracle()` on training tasks;
+    or a run of the store: its successes of an expert on training tasks, recorded or imported. Default: `random` for a
+    new model, and no warm-up with `model.path`."""
     steps: int = Field(500, ge=0)
-    """Optimizer steps; 0 skips the warm-up."""
+    """Optimizer steps; 0 skips the warm-up. The default with `model.path` is 50."""
     batch_size: int = Field(6, ge=1)
-    """Episodes per step."""
+    """Episodes per step. The default with `model.path` is 16."""
     episodes: int | None = Field(None, ge=0)
     """Episodes to play; later batches are drawn from them. 0 plays new episodes for each batch. Default: 0, but 200 if
-    an environment leases a sandbox, whose episodes take seconds."""
+    an environment leases a sandbox, whose episodes take seconds. The episodes of a run of the store are all used."""
     learning_rate: float = Field(3e-3, gt=0)
-    """Learning rate of the warm-up."""
+    """Learning rate of the warm-up; it falls linearly to 0. The default with `model.path` is 5e-5."""
     observation_weight: float = Field(0.1, ge=0)
-    """Weight of the next-token loss on observations."""
+    """Weight of the next-token loss on observations. The default with `model.path` is 0."""
 
 
 class OfflineConfig(Section):

@@ -151,8 +151,8 @@ class LearnerMemory:
 
     @property
     def _offloads(self) -> bool:
-        """Whether the moments are on the GPU in the optimizer step alone; those of the format warm-up always are."""
-        return self.config.learner.optimizer_offload and not self.config.sft_warmup.steps
+        """Whether the moments are on the GPU in the optimizer step alone; those of the warm-up always are."""
+        return self.config.learner.optimizer_offload and self.config.warmup_source is None
 
     @cached_property
     def parts(self) -> dict[str, int]:

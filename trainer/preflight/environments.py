@@ -169,6 +169,26 @@ def unplayable_environments(subject: Subject) -> Iterator[Refusal]:
     return _each(known(subject.config.environments), play)
 
 
+@refuses("sft_warmup.source", Cost.ENVIRONMENTS, Command.TRAIN)
+def lacking_oracle(subject: Subject) -> Iterator[Refusal]:
+    """Refuse a warm-up on the oracle's actions in an environment without one; one with sandboxes finds it later."""
+    timeouts = subject.config.rollout.timeouts
+
+    async def look(environment: EnvironmentConfig) -> Refusal | None:
+        try:
+            async with _made(environment, timeouts.reset_s) as thread:
+                await thread.reset(await _first_task(thread, "train", timeouts.reset_s), "train", timeouts.reset_s)
+                await thread.run("oracle", lambda env: env.oracle(), timeouts.step_s)
+        except EnvError as error:
+            if isinstance(error.__cause__, NotImplementedError):
+                reason = f"`sft_warmup.source` is `oracle`, and {error.__cause__}"
+                return Refusal("sft_warmup.source", reason, "define `oracle()`, or name a run with demonstrations")
+        return None
+
+    if subject.config.warmup_source == "oracle":
+        yield from _each([one for one in known(subject.config.environments) if not any_sandboxed([one.id])], look)
+
+
 @refuses("environments", Cost.ENVIRONMENTS, Command.TRAIN, Command.FORK, Command.EVAL)
 def images_in_space(subject: Subject) -> Iterator[Refusal]:
     """Refuse environments whose observation space has images, before anything starts; a baseline reads no observation.

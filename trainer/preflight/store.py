@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from ...agents.placement import hosts_of_actors
 from ...masking import without_secrets
 from ...store import queries
-from .refusal import RUNS, Cost, Refusal, Stage, Subject, refuses
+from .refusal import RUNS, Command, Cost, Refusal, Stage, Subject, refuses
 
 
 @refuses("offline.run", Cost.STORE, *RUNS)
@@ -41,6 +41,25 @@ def missing_groups(subject: Subject) -> Iterator[Refusal]:
             "set `rollout.temperature` to it, because the stored log-probabilities are compared with those of the "
             "learner at the same temperature",
         )
+
+
+@refuses("sft_warmup.source", Cost.STORE, Command.TRAIN)
+def missing_demonstrations(subject: Subject) -> Iterator[Refusal]:
+    """Refuse a warm-up on a run of the store that is not there, or has no success of an expert in an environment."""
+    config, database = subject.config, subject.database
+    source = config.warmup_source
+    if source in (None, "random", "oracle"):
+        return
+    reader = None if database is None else queries.RunReader(source, database)
+    for name in sorted({one.id for one in config.environments}):
+        if reader is None or not reader.demonstrations(limit=1, run=source, environment=name):
+            yield Refusal(
+                "sft_warmup.source",
+                f"`sft_warmup.source`: the store has no run `{source}` with a success of an expert on a training task "
+                f"of {name}",
+                f"record some with `turnwise eval --policy oracle --split train --env {name} --name {source}`, import "
+                "them, or set it to `random` or `oracle`",
+            )
 
 
 @refuses("--store", Cost.MACHINE, *RUNS, stage=Stage.WEIGHTS)

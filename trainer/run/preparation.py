@@ -1,9 +1,11 @@
-"""Prepare a run for training: learner, checkpoints, the first version, format warm-up, first evaluations.
+"""Prepare a run for training: learner, checkpoints, the first version, warm-up, first evaluations.
 
-A new model goes through a supervised format warm-up. Meanwhile the engines evaluate the untrained model.
+A new model goes through a supervised warm-up, and so does a given one if `sft_warmup.source` is set. Meanwhile the
+engines evaluate the untrained model.
 """
 
 import asyncio
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
@@ -11,6 +13,7 @@ from time import monotonic
 
 from ...agents.tokens.renderers import load_renderer
 from ...agents.weights.base import WeightSender
+from ...envs.base import checked_actions
 from ...records import PolicyVersion
 from ...store import queries
 from ..cluster.actors import Cluster
@@ -25,12 +28,16 @@ from ..learner.checkpoint import CheckpointManager
 from ..preflight.check import check
 from ..preflight.refusal import Stage, Subject, refuse
 from ..telemetry.events import EvalResult, Note
-from ..warmup.sft import warm_up
+from ..warmup.random_episodes import Episode
+from ..warmup.sft import Actions, right_action, warm_up
+from ..warmup.stored_episodes import stored_episodes
 from .initial_state import InitialState
 from .state import RunState
 
 UPDATE_BEFORE_WARMUP = -1
-"""Update number of a new model's weights before the format warm-up; training begins from update 0."""
+"""Update number of the weights before the warm-up; training begins from update 0."""
+PLAYED_SOURCES: Mapping[str, Actions] = {"random": checked_actions, "oracle": right_action}
+"""The sources of a warm-up that are played; any other one is a run of the store."""
 OBSERVED_GROUPS_PER_READ = 16
 """Groups that a resume reads from the store at once."""
 
@@ -80,7 +87,7 @@ class Preparation:
         if initial.resumes:
             await self._load_reference(learner)
             weights = await self._resume(learner)
-        elif initial.is_new and config.sft_warmup.steps > 0:
+        elif config.warmup_source is not None and not initial.is_fork:
             weights = await self._warm_up(learner, started)
         else:
             weights = await self._begin(learner)
@@ -140,7 +147,7 @@ class Preparation:
         return weights
 
     async def _warm_up(self, learner: LearnerBackend, started: float) -> WeightSender:
-        """Run the format warm-up of a new model, then serve and evaluate the result as update 0.
+        """Run the warm-up, then serve and evaluate the result as update 0.
 
         The untrained model, which the engines were started with, is evaluated during the warm-up. If one of the two
         fails, the other ends, and the error is raised.
@@ -148,7 +155,9 @@ class Preparation:
         context = self._context
         before = await context.store.add_version(UPDATE_BEFORE_WARMUP, None)
         given_up = Event()
-        warming = asyncio.ensure_future(asyncio.to_thread(self._train_format, learner, given_up))
+        if context.config.evaluation.tasks:
+            context.report(Note("the warm-up trains; meanwhile the weights before it are evaluated, as `untrained`"))
+        warming = asyncio.ensure_future(asyncio.to_thread(self._train_supervised, learner, given_up))
         evaluating = asyncio.ensure_future(self._evaluate_untrained(before))
         try:
             ended, _ = await asyncio.wait((warming, evaluating), return_when=asyncio.FIRST_EXCEPTION)
@@ -158,7 +167,7 @@ class Preparation:
             given_up.set()
             evaluating.cancel()
             await asyncio.gather(warming, evaluating, return_exceptions=True)
-        context.report(Note(f"format warm-up done, {monotonic() - started:.0f} s after the start"))
+        context.report(Note(f"warm-up done, {monotonic() - started:.0f} s after the start"))
         weights = await self._open_weights(learner)
         await self._serve_first_version(weights, before)
         await self._evaluator.evaluate("warmup", 0)
@@ -169,11 +178,15 @@ class Preparation:
         await self._cluster.engines.serve_loaded(version)
         await self._evaluator.evaluate("untrained", UPDATE_BEFORE_WARMUP)
 
-    def _train_format(self, learner: LearnerBackend, given_up: Event) -> None:
-        config = self._context.config
+    def _train_supervised(self, learner: LearnerBackend, given_up: Event) -> None:
+        config, model = self._context.config, self._initial.model
+        source = config.warmup_source
+        stored: Sequence[Episode] = ()
+        if source is not None and source not in PLAYED_SOURCES:
+            stored = stored_episodes(self._context.database, source, config, model)
         warm_up(
             learner,
-            load_renderer(self._initial.model),
+            load_renderer(model),
             config.environments,
             config.horizon.longest(),
             config.horizon.max_images,
@@ -182,6 +195,8 @@ class Preparation:
             max(config.rollout.reset_timeout_s, config.rollout.step_timeout_s),
             lambda text: self._context.report(Note(text)),
             lambda: bool(self._state.stop) or given_up.is_set(),
+            actions=PLAYED_SOURCES.get(source or "", checked_actions),
+            stored=stored,
         )
 
     async def _serve_first_version(self, weights: WeightSender, parent: int | None) -> None:

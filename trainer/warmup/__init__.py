@@ -1,6 +1,6 @@
-"""Supervised format warm-up of a new model: it learns the syntax of actions before reinforcement learning begins.
+"""Supervised warm-up before reinforcement learning: of the syntax, or from right actions.
 
-Invariant: the warm-up plays the training split with random valid actions and never calls an environment's oracle.
+Invariant: the warm-up plays the training split, and calls an environment's oracle only if the configuration says so.
 
-To warm up on other data, write a generator of ``Episode`` and pass it to the loop in ``sft``.
+To warm up on other data, import it into the store (``stored_episodes``).
 """

@@ -1,4 +1,4 @@
-"""Play an endless stream of episodes for the format warm-up, in a thread of the driver, ahead of the learner.
+"""Play an endless stream of episodes for the warm-up, in a thread of the driver, ahead of the learner.
 
 The warm-up runs third-party environments inside the driver process, so their failures are contained here:
 
@@ -77,13 +77,13 @@ def random_episodes(
                     continue
                 name = env_key_of(result.environment.id, result.environment.options)
                 if not isinstance(result, _Excluded):
-                    report(f"an episode of the format warm-up in {name} failed: {result.reason}")
+                    report(f"an episode of the warm-up in {name} failed: {result.reason}")
                     continue
                 playable = [one for one in playable if one is not result.environment]
-                report(f"{name} is excluded from the format warm-up: {result.reason}")
+                report(f"{name} is excluded from the warm-up: {result.reason}")
                 if not playable:
                     raise NoPlayableEnvironment(
-                        "no environment can be played for the format warm-up; the last one excluded is "
+                        "no environment can be played for the warm-up; the last one excluded is "
                         f"{name}: {result.reason}; run `turnwise envs check {result.environment.id}`"
                     )
         finally:

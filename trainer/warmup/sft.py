@@ -1,8 +1,9 @@
-"""Warm up the format of a new model: supervised training on random valid actions.
+"""Warm up a model by supervised training on random valid actions, on those of the oracle, or on stored demonstrations.
 
-The model learns the syntax of actions and which words occur together, but nothing about solving tasks. Observations are
-predicted too, with a small weight. Batches are small, because many small steps train better than few large ones. The
-target of an action token is the random policy's exact next-token distribution, not the one action it drew.
+From random actions, a new model learns the syntax of actions and which words occur together, but nothing about solving
+tasks. Observations are predicted too, with a small weight. Batches are small, because many small steps train better
+than few large ones. The target of an action token is the exact next-token distribution of the policy that plays, not
+the one action it drew.
 """
 
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -26,9 +27,26 @@ from ..learner.backends.base import LearnerBackend
 from ..learner.sft import SftExample
 from .random_episodes import Episode, PlayEpisode, random_episodes
 
+Actions = Callable[[TurnEnv], Sequence[tuple[str, float]]]
 
-def random_policy(renderer: Renderer, max_turns: int, max_images: int | None = None) -> PlayEpisode:
-    """Return a function that plays an episode of at most ``max_turns`` turns with random valid actions.
+
+def right_action(env: TurnEnv) -> Sequence[tuple[str, float]]:
+    """Return the action of the environment's oracle, with the weight of a certain one.
+
+    Raises:
+        EnvironmentBroken: it is not a text.
+    """
+    action = env.oracle()
+    if not isinstance(action, str):
+        kind = type(action).__name__
+        raise EnvironmentBroken(f"oracle() of {type(env).__name__} returned {kind} {action!r:.80}; an action is a text")
+    return [(action, 1.0)]
+
+
+def policy_of(
+    renderer: Renderer, horizon: Horizon, max_images: int | None = None, actions: Actions = checked_actions
+) -> PlayEpisode:
+    """Return a function that plays an episode within the horizon with random actions among ``actions``.
 
     An episode with more images than ``max_images`` has several contexts, as those of ``Conversation``: each turn is
     learned in the one that it was played in, and the observations of the first one alone.
@@ -50,7 +68,7 @@ def random_policy(renderer: Renderer, max_turns: int, max_images: int | None = N
         observation, _ = env.reset(seed=seed, options={"split": "train"})
         conversation = Conversation(renderer, instructions(env), max_images)
         episode, contents = list[SftExample](), dict[str, bytes]()
-        for _ in range(max_turns):
+        for _ in range(horizon.max_turns):
             text, pictures = split(observation)
             shown = [Image.of(one) for one in pictures]
             contents |= {image.blob: picture for image, picture in zip(shown, pictures, strict=True)}
@@ -63,11 +81,13 @@ def random_policy(renderer: Renderer, max_turns: int, max_images: int | None = N
             ]
             example.ids += message.tokens
             example.targets += [{} if begins_again else None] * len(message.tokens)
-            valid = checked_actions(env)
-            actions = [(encode(text), weight) for text, weight in valid]
+            valid = actions(env)
+            encoded = [(encode(text), weight) for text, weight in valid]
             chosen = rng.choices(range(len(valid)), [weight for _, weight in valid])[0]
-            ids = actions[chosen][0]
-            example.targets += [next_token(actions, ids[:depth]) for depth in range(len(ids))]
+            ids = encoded[chosen][0]
+            if len(example.ids) + len(ids) > horizon.max_context:
+                break
+            example.targets += [next_token(encoded, ids[:depth]) for depth in range(len(ids))]
             example.ids += ids
             conversation.act(ids, [0.0] * len(ids), [0] * len(ids))
             heartbeat()
@@ -150,10 +170,15 @@ def warm_up(
     timeout_s: float = 30.0,
     report: Callable[[str], None] = lambda text: None,
     stopped: Callable[[], bool] = lambda: False,
+    *,
+    actions: Actions = checked_actions,
+    stored: Sequence[Episode] = (),
 ) -> float:
     """Train the learner's model and return the last loss. The learning rate falls linearly to 0.
 
     Args:
+        actions: those that the environments are played with.
+        stored: episodes to train on instead of playing.
         max_images: images in a context, at most.
         timeout_s: limit for one call of an environment.
         report: called with lines about progress and excluded environments.
@@ -163,11 +188,13 @@ def warm_up(
         NoPlayableEnvironment: no environment can be played.
     """
     rng = Random(seed)  # noqa: S311 - reproducible, not secret
-    policy = random_policy(renderer, horizon.max_turns, max_images)
+    policy = policy_of(renderer, horizon, max_images, actions)
     played = random_episodes(environments, policy, rng, timeout_s, report, stopped)
     source: Iterator[Episode] = played
     playing_steps = config.steps
-    if episodes := episodes_to_play(config, environments):
+    if stored:
+        source, playing_steps = _shuffled(stored, rng), 0
+    elif episodes := episodes_to_play(config, environments):
         source = resampled(played, episodes, Random(seed))  # noqa: S311
         playing_steps = min(config.steps, ceil(episodes / config.batch_size))
     left = RemainingTime(config.steps, playing_steps)
@@ -183,5 +210,11 @@ def warm_up(
         left.add(drawn - began, (now := monotonic()) - drawn)
         if now - last_report > REPORT_INTERVAL_S:
             last_report = now
-            report(f"format warm-up: {step + 1} of {config.steps} steps; about {left.seconds():.0f} s remain")
+            report(f"warm-up: {step + 1} of {config.steps} steps; about {left.seconds():.0f} s remain")
     return last_loss
+
+
+def _shuffled(episodes: Sequence[Episode], rng: Random) -> Iterator[Episode]:
+    """Yield all episodes in random order, again and again."""
+    while True:
+        yield from rng.sample(episodes, len(episodes))

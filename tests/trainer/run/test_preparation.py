@@ -84,7 +84,7 @@ def test_a_failure_ends_the_warm_up_and_the_first_evaluation_at_once(
     config = parse_config({"name": "r", "environments": [{"id": "e"}]})
     ended = []
 
-    def warm_up(*arguments: Any) -> None:
+    def warm_up(*arguments: Any, **named: Any) -> None:
         if fails == "warm-up":
             raise TurnwiseError("no environment can be played")
         stopped, deadline = arguments[-1], time.monotonic() + WAIT_S

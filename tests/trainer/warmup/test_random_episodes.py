@@ -80,7 +80,7 @@ def test_an_environment_that_keeps_raising_is_excluded(fault: str, where: str) -
     assert set(classes) == {"TextSiteEnv"}
     first, line = reported
     assert FAULTY in line
-    assert re.match(f"an episode of the format warm-up in .*{FAULTY}.* failed: .", first)
+    assert re.match(f"an episode of the warm-up in .*{FAULTY}.* failed: .", first)
     assert f"{MAX_CONSECUTIVE_FAILURES} episodes in a row" in line
 
 

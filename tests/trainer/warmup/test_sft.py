@@ -1,7 +1,8 @@
-"""The format warm-up trains on random valid actions and never calls the oracle."""
+"""The warm-up trains on random valid actions without the oracle, on the oracle's, or on stored demonstrations."""
 
 import re
 import tomllib
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from random import Random
@@ -19,9 +20,12 @@ from turnwise.envs.base import Info, Obs, TurnEnv
 from turnwise.envs.spaces import Png, PngSpace
 from turnwise.envs.tiny.text import TextSiteEnv
 from turnwise.records import Horizon
+from turnwise.store.database import open_database
 from turnwise.trainer.algorithms.losses.decoupled_ppo import DecoupledPPO
 from turnwise.trainer.algorithms.proximal.recompute import Recompute
+from turnwise.trainer.config.loading import parse_config
 from turnwise.trainer.config.sections import EnvironmentConfig, LearnerConfig, SftWarmupConfig
+from turnwise.trainer.evaluation.tasks import evaluate
 from turnwise.trainer.learner.backends.local import Learner
 from turnwise.trainer.learner.sft import SftExample
 from turnwise.trainer.warmup import sft
@@ -31,10 +35,12 @@ from turnwise.trainer.warmup.sft import (
     RemainingTime,
     episodes_to_play,
     next_token,
-    random_policy,
+    policy_of,
     resampled,
+    right_action,
     warm_up,
 )
+from turnwise.trainer.warmup.stored_episodes import stored_episodes
 
 SITE = [EnvironmentConfig(id="turnwise/TextSite-v0")]
 HORIZON = Horizon(8, 4, 64, 256)
@@ -87,8 +93,40 @@ def test_the_warm_up_lowers_the_loss_and_never_calls_the_oracle(model: Path, mon
     lines: list[str] = []
     last = warm_up(learner, chat, SITE, HORIZON, 8, SftWarmupConfig(steps=40), 0, report=lines.append)
     assert last < first - 1
-    assert re.fullmatch(r"format warm-up: 1 of 40 steps; about \d+ s remain", lines[0])
-    assert lines[-1] == "format warm-up: 40 of 40 steps; about 0 s remain"
+    assert re.fullmatch(r"warm-up: 1 of 40 steps; about \d+ s remain", lines[0])
+    assert lines[-1] == "warm-up: 40 of 40 steps; about 0 s remain"
+
+
+def test_the_oracle_and_its_stored_episodes_teach_the_same_answers(model: Path, tmp_path: Path) -> None:
+    """Of both, each action is certain; a model that learned them solves held-out tasks that random actions do not."""
+    config = parse_config({"name": "r", "environments": [{"id": SITE[0].id}], "sft_warmup": {"source": "demos"}})
+    url = f"sqlite:///{tmp_path}/store.db"
+    evaluate("oracle", SITE[0].id, tasks=6, split="train", name="demos", store_url=url)
+    renderer = load_renderer(model)
+    stored = stored_episodes(open_database(url), "demos", config, model)
+    play = policy_of(renderer, HORIZON, actions=right_action)
+    played = islice(random_episodes(SITE, play, Random(0), 30.0), 6)
+    ours = {tuple(one.ids): one.targets for (one,) in map(list, played)}
+    assert len(stored) == 6
+    for episode in [*stored, *([SftExample(list(ids), targets)] for ids, targets in ours.items())]:
+        for one in episode:
+            assert all(target in (None, {token: 1.0}) for token, target in zip(one.ids, one.targets, strict=True))
+            assert sum(map(bool, one.targets)) > 0
+    learner = Learner(model, LearnerConfig(), DecoupledPPO(), Recompute(), 1.0)
+    settings = SftWarmupConfig(steps=20, batch_size=3)
+    first = learner.fit([one for episode in stored for one in episode], 1e-9, 0.0)
+    warm_up(learner, renderer, SITE, HORIZON, 8, settings, 0, stored=stored)
+    assert learner.fit([one for episode in stored for one in episode], 1e-9, 0.0) < first / 2
+
+
+def test_a_step_in_small_passes_is_the_step_of_the_whole_batch(model: Path) -> None:
+    play = policy_of(load_renderer(model), HORIZON)
+    batch = [one for episode in islice(random_episodes(SITE, play, Random(0), 30.0), 5) for one in episode]
+    losses = []
+    for most in (1, 1 << 20):
+        learner = Learner(model, LearnerConfig(max_tokens_per_micro_batch=most), DecoupledPPO(), Recompute(), 1.0)
+        losses.append([learner.fit(batch, 1e-3, 0.1) for _ in range(3)])
+    assert losses[0] == pytest.approx(losses[1], rel=1e-4)
 
 
 def test_episodes_are_from_the_training_split_with_valid_actions(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,7 +144,7 @@ def test_episodes_are_from_the_training_split_with_valid_actions(model: Path, mo
 
     monkeypatch.setattr(TextSiteEnv, "reset", watched_reset)
     monkeypatch.setattr(TextSiteEnv, "step", watched_step)
-    play = random_policy(load_renderer(model), HORIZON.max_turns)
+    play = policy_of(load_renderer(model), HORIZON)
     examples = list(islice(random_episodes(SITE, play, Random(0), 30.0), 10))
     assert splits == {"train"}
     assert all(valid)
@@ -126,11 +164,9 @@ def test_after_the_given_number_of_episodes_earlier_ones_are_sampled_again() -> 
 def test_a_valid_action_outside_of_the_vocabulary_is_named(tmp_path: Path) -> None:
     site = make("turnwise/TextSite-v0", family="find")
     words = site.vocabulary()
-    whole = random_policy(load_renderer(new_model(tmp_path / "whole", words)), max_turns=3)
+    whole = policy_of(load_renderer(new_model(tmp_path / "whole", words)), HORIZON)
     assert whole(site, 0, Random(0), lambda: None)[0].ids
-    part = random_policy(
-        load_renderer(new_model(tmp_path / "part", [one for one in words if one != "click"])), max_turns=3
-    )
+    part = policy_of(load_renderer(new_model(tmp_path / "part", [one for one in words if one != "click"])), HORIZON)
     with pytest.raises(EnvironmentBroken, match=r"no token for a word of the valid action 'click .*vocabulary\(\)"):
         part(site, 0, Random(0), lambda: None)
 
@@ -163,7 +199,7 @@ def test_an_example_holds_the_images_of_its_observations(tmp_path: Path) -> None
     folder = new_vision_model(tmp_path / "model", ["task", "go"], hidden=32, heads=1, layers=1, max_context=64)
     renderer = load_renderer(folder)
     env = Pictures()
-    (example,) = random_policy(renderer, 2)(env, 0, Random(0), lambda: None)
+    (example,) = policy_of(renderer, replace(HORIZON, max_turns=2))(env, 0, Random(0), lambda: None)
     assert [one.content for one in example.images] == env.seen[:2]
     placeholder = renderer.encoder.control_token("<|image_pad|>")
     inside = [one.offset + place for one in example.images for place in range(one.length)]
@@ -181,7 +217,7 @@ def test_contexts_are_those_that_the_policy_will_see(tmp_path: Path) -> None:
     """With a window of two images, the third and the fourth turn begin the context again."""
     folder = new_vision_model(tmp_path / "model", ["task", "go"], hidden=32, heads=1, layers=1, max_context=64)
     renderer, env = load_renderer(folder), Pictures()
-    contexts = random_policy(renderer, 4, 2)(env, 0, Random(0), lambda: None)
+    contexts = policy_of(renderer, replace(HORIZON, max_turns=4), 2)(env, 0, Random(0), lambda: None)
     seen, conversation = [], Conversation(renderer, "", 2)
     for picture in env.seen[:4]:
         conversation.observe("task", [Image.of(picture)])

@@ -105,7 +105,7 @@ class Learner:
     def fit(self, examples: Sequence[SftExample], learning_rate: float, observation_weight: float) -> float:
         """Take one supervised step, with an optimizer that the next update drops, and return the loss before it."""
         if self._supervised is None:
-            self._supervised = SupervisedSteps(self._scorer, self._ranks.size)
+            self._supervised = SupervisedSteps(self._scorer, self.config.max_tokens_per_micro_batch, self._ranks.size)
         return self._supervised.step(examples, learning_rate, observation_weight)
 
     def node(self) -> str:
