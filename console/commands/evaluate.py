@@ -1,10 +1,10 @@
 """``turnwise eval``: the success rate of a policy on held-out tasks."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -31,6 +31,7 @@ from ..terminal.sanitize import indented, one_line, sanitize
 from .envs import EnvOptions, choose_sandboxes, play_episode, read_env_options, read_options
 
 if TYPE_CHECKING:
+    from ...trainer.config.schema import RunConfig
     from ...trainer.config.sections import EnvironmentConfig, EvaluationConfig
 
 POLICIES = "random, oracle, human, RUN or RUN@UPDATE, a model (folder or hub id), or a server URL."
@@ -59,7 +60,8 @@ def evaluate(
     config: Annotated[
         Path | None,
         typer.Argument(
-            metavar="CONFIG.toml", help="A configuration: its environments, `[evaluation]` and `[rollout]`."
+            metavar="CONFIG.toml",
+            help="A configuration: its environments, limits, sampling, engine and `[evaluation]`, for every policy.",
         ),
     ] = None,
     env: Annotated[list[str] | None, typer.Option("--env", metavar="ID", help="An environment; repeatable.")] = None,
@@ -82,6 +84,9 @@ def evaluate(
     turns: Annotated[
         int | None, typer.Option("--turns", min=1, max=MAX_COUNT, help=f"Maximum turns per episode. {RUN_DEFAULT} 12.")
     ] = None,
+    max_tokens: Annotated[
+        int | None, typer.Option("--max-tokens", min=1, max=MAX_COUNT, help="Maximum sampled tokens per turn.")
+    ] = None,
     temperature: Temperature = None,
     api_key_env: ApiKeyEnv = "",
     option: EnvOptions = None,
@@ -94,14 +99,14 @@ def evaluate(
 
     With several samples per task, pass@k and pass^k are printed too, and the intervals are clustered by task.
     """
-    environments, settings, rollout = _chosen(config, env, option)
+    environments, settings, whole = _chosen(config, env, option)
     source = "`--tasks`" if tasks else "`evaluation.tasks`" if config and settings.tasks else ""
     tasks = tasks or settings.tasks or DEFAULT_TASKS
     if policy == "human":
         if as_json:
             raise InvalidPolicy("`--policy human` reads the terminal and prints no JSON; remove `--json`")
         playing = {"--name": name or None, "--samples": samples, "--turns": turns, "--temperature": temperature}
-        playing["--api-key-env"] = api_key_env or None
+        playing |= {"--api-key-env": api_key_env or None, "--max-tokens": max_tokens}
         if unused := [flag for flag, value in playing.items() if value is not None]:
             raise InvalidPolicy(f"`--policy human` plays here and stores nothing; remove `{'` and `'.join(unused)}`")
         from ...trainer.evaluation.tasks import tasks_of
@@ -129,7 +134,9 @@ def evaluate(
         temperature=settings.temperature if temperature is None else temperature,
         samples=samples,
         sandboxes=read_options(sandbox, "--sandbox"),
-        rollout=rollout,
+        rollout={} if whole is None else whole.rollout.model_dump(exclude_unset=True),
+        config=whole,
+        max_tokens=max_tokens,
         api_key_env=api_key_env,
         name=name,
     )
@@ -166,9 +173,8 @@ def evaluate(
 
 def _chosen(
     config: Path | None, env: list[str] | None, option: list[str] | None
-) -> tuple[Sequence["EnvironmentConfig"], "EvaluationConfig", Mapping[str, Any]]:
-    """Return the environments to play, and `[evaluation]` and `[rollout]` of the configuration, the latter by the keys
-    that are set; for ``--env``, those without one.
+) -> tuple[Sequence["EnvironmentConfig"], "EvaluationConfig", "RunConfig | None"]:
+    """Return the environments to play, `[evaluation]`, and the whole configuration; None for ``--env``.
 
     Raises:
         NoEnvironment: neither a configuration nor an environment is given, or both.
@@ -180,7 +186,7 @@ def _chosen(
         from ...trainer.config.sections import EnvironmentConfig, EvaluationConfig
 
         chosen = [EnvironmentConfig(id=one, options=read_env_options(one, option)) for one in env or []]
-        return chosen, EvaluationConfig(tasks=DEFAULT_TASKS), {}
+        return chosen, EvaluationConfig(tasks=DEFAULT_TASKS), None
     if option:
         raise OptionsOfConfig(
             f"`--option {option[0]}` goes to the environments of `--env`: write it below `[environments.options]` in "
@@ -189,7 +195,7 @@ def _chosen(
     from ...trainer.config.loading import load_config
 
     read = load_config(config)
-    return read.environments, read.evaluation, read.rollout.model_dump(exclude_unset=True)
+    return read.environments, read.evaluation, read
 
 
 def _print_error(text: str) -> None:

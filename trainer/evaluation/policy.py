@@ -61,11 +61,15 @@ def session_config(
     rollout: Mapping[str, Any] | None = None,
     *,
     evaluates: bool = True,
+    config: RunConfig | None = None,
+    max_tokens: int | None = None,
 ) -> RunConfig:
     """Return the configuration of a session: for a checkpoint that of its run, else one with ample limits on tokens.
 
     Args:
         max_turns: overrides the limit on turns.
+        max_tokens: overrides the limit on sampled tokens per turn.
+        config: its horizon, its engine, and the sandboxes that it sets are those of the session, for every policy.
         temperature: overrides that of the evaluations.
         sandboxes: overrides settings of the sandboxes by key.
         rollout: overrides those of `[rollout]` by key; keys that no episode is played with are left out.
@@ -100,7 +104,15 @@ def session_config(
         engine = EngineConfig()
         if is_model(policy):
             engine = _with_cache(_on_this_machine(engine, policy, context), policy, context)
-    limits = asdict(horizon) | ({} if max_turns is None else {"max_turns": max_turns})
+    if config is not None:
+        horizon, max_images = config.horizon.longest(), config.horizon.max_images
+        trained_sandboxes = {**trained_sandboxes, **config.sandboxes.model_dump(exclude_unset=True)}
+        if is_model(policy):
+            engine = _with_cache(
+                _on_this_machine(config.engine, policy, horizon.max_context), policy, horizon.max_context
+            )
+    given_limits = {"max_turns": max_turns, "max_tokens_per_turn": max_tokens}
+    limits = asdict(horizon) | {key: value for key, value in given_limits.items() if value is not None}
     if temperature is None and "temperature" not in (rollout or {}):
         temperature = evaluated_at
     of_run = {key: value for key, value in own.items() if key in PLAYED}

@@ -144,6 +144,8 @@ def session(
     sandboxes: Mapping[str, Any] | None = None,
     name: str = "",
     rollout: Mapping[str, Any] | None = None,
+    config: RunConfig | None = None,
+    max_tokens: int | None = None,
 ) -> Iterator[Session]:
     """Begin a session that nothing refuses; a signal stops it.
 
@@ -153,6 +155,7 @@ def session(
         sandboxes: overrides its settings of sandboxes by key.
         name: of the session's run; empty to derive one from the policy and the time.
         rollout: overrides its settings of `[rollout]` by key.
+        config, max_tokens: as those of ``session_config``.
 
     Raises:
         Refused: the policy cannot play an environment here.
@@ -161,17 +164,26 @@ def session(
     """
     run = _new_name(database, name) if name else _run_name(command, policy)
     evaluates = command is Command.EVAL
-    config = session_config(
-        run, policy.name, environments, max_turns, temperature, sandboxes, rollout, evaluates=evaluates
+    chosen = session_config(
+        run,
+        policy.name,
+        environments,
+        max_turns,
+        temperature,
+        sandboxes,
+        rollout,
+        evaluates=evaluates,
+        config=config,
+        max_tokens=max_tokens,
     )
-    lease_in_process(config.sandboxes)
+    lease_in_process(chosen.sandboxes)
     SHUTDOWN.hint = "stopping the episodes (a second signal ends them at once)"
     SHUTDOWN.record = partial(finish_if_running, database, run)
     SHUTDOWN.unblock()
-    refuse(check(Subject(config, command, model=policy.folder, policy="" if policy.folder else policy.name)))
-    database.wait_for_outages(config.store_timeout_s)
+    refuse(check(Subject(chosen, command, model=policy.folder, policy="" if policy.folder else policy.name)))
+    database.wait_for_outages(chosen.store_timeout_s)
     with hold_evaluation(database, run, SHUTDOWN.abandon):
-        yield Session(database, command, policy, config)
+        yield Session(database, command, policy, chosen)
 
 
 @asynccontextmanager

@@ -13,6 +13,7 @@ from ...errors import TurnwiseError
 from ...rates import MAX_SAMPLES
 from ...records import Task
 from ...store.database import open_database
+from ..config.schema import RunConfig
 from ..config.sections import EnvironmentConfig
 from ..preflight.refusal import Command
 from ..shutdown import SHUTDOWN
@@ -39,6 +40,8 @@ def evaluate(
     rollout: Mapping[str, Any] | None = None,
     api_key_env: str = "",
     name: str = "",
+    max_tokens: int | None = None,
+    config: RunConfig | None = None,
 ) -> EvalResult:
     """Play ``tasks`` tasks and store the episodes: of an environment that enumerates its tasks, the first ones.
 
@@ -59,6 +62,8 @@ def evaluate(
         sandboxes: replaces settings of the sandboxes by key.
         rollout: replaces settings of `[rollout]` by key, such as ``screenshots``.
         api_key_env: name of the environment variable with the key of a server.
+        max_tokens: replaces the sampled tokens per turn of the horizon.
+        config: its horizon, engine and sandboxes are those of the episodes, also of a checkpoint's of another run.
         name: of the evaluation's run, which no other run has; empty to derive one from the policy and the time.
         seed: two seeds give evaluations that share no task, unless the environment enumerates its tasks; 0 gives the
             tasks that a training run is evaluated on.
@@ -83,7 +88,8 @@ def evaluate(
     database = open_database(store_url, create=True)
     chosen = named_policy(database, policy, seed, api_key_env, "random, oracle, human")
     environments = environments_of(env, options)
-    with session(database, Command.EVAL, chosen, environments, turns, temperature, sandboxes, name, rollout) as opened:
+    limits = turns, temperature, sandboxes, name, rollout, config, max_tokens
+    with session(database, Command.EVAL, chosen, environments, *limits) as opened:
         problems = tasks_of(environments, tasks, split=split, seed=seed)
         wanted = [(task, samples) for task in problems]
         played = opened.play(

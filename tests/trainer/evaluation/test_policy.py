@@ -29,6 +29,24 @@ def of(policy: str, *overrides: Any, **settings: Any) -> RunConfig:
     return session_config("s", policy, [EnvironmentConfig(id="turnwise/TextSite-v0")], *overrides, **settings)
 
 
+def test_a_configuration_gives_every_policy_one_set_of_limits(tmp_path: Path) -> None:
+    given = parse_config(
+        {
+            "name": "r",
+            "environments": [{"id": "turnwise/TextSite-v0"}],
+            "horizon": {"max_turns": 1, "max_tokens_per_turn": 20, "max_context": 128},
+            "engine": {"dtype": "bfloat16", "max_num_seqs": 5},
+        }
+    )
+    model = new_model(tmp_path / "model", ["a"], hidden=32, layers=1, heads=1)
+    base = of(str(model), config=given)
+    assert [of(name, config=given).horizon for name in ("random", "http://host/v1")] == [base.horizon] * 2
+    assert base.horizon == given.horizon
+    assert (base.engine.dtype, base.engine.max_num_seqs) == ("bfloat16", 5)
+    assert of(str(model), 2, config=given, max_tokens=7).horizon.longest() == Horizon(2, 7, 4096, 128)
+    assert of(str(model), max_tokens=7).horizon.max_tokens_per_turn == 7
+
+
 def test_a_checkpoint_is_evaluated_with_the_settings_of_its_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
