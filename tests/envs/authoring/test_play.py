@@ -175,7 +175,7 @@ def test_a_value_that_breaks_the_contract_is_named() -> None:
     written: list[str] = []
     with pytest.raises(EnvironmentBroken, match="reward is str, not a number"):
         play(Unchecked(), iter([":actions", "go"]), written.append, nowhere)
-    assert written[-1].endswith("""for example `[("say red", 1.0)]`; it returned 'go'""")
+    assert written[-1].startswith("valid_actions() of Unchecked returned list ['go']; it must return (action, weight)")
 
 
 @pytest.mark.parametrize("where", ["reset", "step", ":hint", "screenshot"])
