@@ -240,7 +240,7 @@ class Adapted(TurnEnv):
         self._pass_deadline()
         answer: Any = self.inner.step(action)
         if not isinstance(answer, tuple) or len(answer) != 5:
-            return answer  # type: ignore[no-any-return]  # the runner names the mistake
+            return answer  # the runner names the mistake
         observation, reward, terminated, truncated, info = answer
         if not isinstance(reward, str | bytes):
             with suppress(TypeError, ValueError, OverflowError):  # the runner names a reward that is not a number

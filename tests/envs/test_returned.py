@@ -1,6 +1,5 @@
 """Values that the methods of an environment return are checked by name, also those outside of a step."""
 
-from collections.abc import Callable
 from typing import Any
 
 import gymnasium
@@ -112,7 +111,7 @@ class NoSeed(Odd):
 
 
 @pytest.mark.parametrize("kind", [NoOptions, NoSeed])
-def test_a_reset_takes_seed_and_options(kind: Callable[[], Any]) -> None:
+def test_a_reset_takes_seed_and_options(kind: Any) -> None:
     gymnasium.register("Reset-v0", entry_point=kind)
     try:
         with pytest.raises(EnvironmentBroken, match=r"^reset\(\) of No(Options|Seed) takes no seed and options"):

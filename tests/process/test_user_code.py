@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from turnwise.envs import registry
+from turnwise.envs.errors import UnknownEnvironment
 from turnwise.envs.semi_online import find_matcher
 from turnwise.process.user_code import admit, admit_only, imported
 from turnwise.trainer.algorithms.losses.base import AggregatedLoss
@@ -57,10 +58,10 @@ def test_a_configuration_file_admits_its_names(module: str, tmp_path: Path) -> N
     file = tmp_path / "run.toml"
     file.write_text(f'name = "r"\nmodel = {{ path = "m" }}\n[[environments]]\nid = "{module}:Name-v0"\n')
     load_config(file)
-    with pytest.raises(registry.UnknownEnvironment, match="names its ids"):
+    with pytest.raises(UnknownEnvironment, match="names its ids"):
         registry.spec(f"{module}:Name-v0")
 
 
 def test_a_suggested_command_quotes_the_module(module: str) -> None:
-    with pytest.raises(registry.UnknownEnvironment, match=r"--import 'x; rm -rf '`"):
+    with pytest.raises(UnknownEnvironment, match=r"--import 'x; rm -rf '`"):
         registry.spec("x; rm -rf :Id-v0")
