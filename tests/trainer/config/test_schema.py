@@ -20,6 +20,7 @@ OPERATIONAL = {
     "preset": None,
     "max_steps": None,
     "max_seconds": None,
+    "store_timeout_s": None,
     "evaluation": None,
     "checkpoint": None,
     "retention": None,
@@ -58,6 +59,7 @@ OPERATIONAL = {
         "kv_cache_memory_bytes",
         "block_size",
         "num_threads",
+        "start_timeout_s",
         "tensor_parallel_size",
     },
 }
