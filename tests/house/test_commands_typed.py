@@ -40,7 +40,6 @@ NOT_TYPED = {
     "turnwise plan examples/gpu_24gb.toml": GPU,
     "turnwise train examples/gpu_24gb.toml": GPU,
     "turnwise train examples/eight_gpus.toml": GPU,
-    "turnwise train qwen.toml": GPU,
     "turnwise view": SERVES,
     "turnwise view --demo": SERVES,
     "turnwise view --open RUN": SERVES,
