@@ -23,8 +23,8 @@ def view(
         typer.Option(
             "--open",
             metavar="LINK",
-            help="Open this page: a path, a URL of the viewer, or the ID of a run, group or trajectory. If a viewer of "
-            "the store runs, its shown tab moves there; otherwise one starts.",
+            help="Open this page: a path, a URL of the viewer, or the ID of a run, group or trajectory. If the port "
+            "is taken, the error names the address of the page.",
         ),
     ] = None,
     host: Annotated[
@@ -51,7 +51,6 @@ def view(
     """
     refuse_together({"--demo": demo, "--open": bool(link)})
     from ..viewer.links import page_of
-    from ..viewer.opening import open_in_viewer, socket_path
     from ..viewer.rendering import url
     from ..viewer.server import serve
 
@@ -65,16 +64,7 @@ def view(
             console(stderr=True).print("playing the episodes of the demonstration ...")
             store, notice = opened.enter_context(demo_store()), NOTICE
         database = opened.enter_context(open_store(store, read_only=True))
-        home = url("runs")
-        if link is not None:
-            home = page_of(database, link)
-            if moved := open_in_viewer(socket_path(database.engine.url), home):
-                if moved.tabs:
-                    echo(f"opened in the running viewer: {moved.address}")
-                else:
-                    echo(f"no tab of the running viewer is shown; the page is at {moved.address}")
-                    _browse(moved.address)
-                return
+        home = url("runs") if link is None else page_of(database, link)
 
         def report(address: str) -> None:
             echo(f"the viewer is at {address} (Ctrl-C ends it)")
@@ -85,7 +75,7 @@ def view(
 
 
 def _end_in_order() -> None:
-    """Let SIGTERM and a closed terminal remove sandboxes, sockets and temporary folders, as Ctrl-C does.
+    """Let SIGTERM and a closed terminal remove sandboxes and temporary folders, as Ctrl-C does.
 
     The server ends at SIGINT also if a shell that started it in the background ignores the signal: so does the command.
     """

@@ -22,7 +22,6 @@ from .downloads import download
 from .given import BadAddress, Given
 from .images import image
 from .live import events
-from .opening import Tabs
 from .pages.listing import PAGES, Page
 from .pages.prometheus import CONTENT_TYPE, exposition
 from .rendering import environment, render
@@ -33,17 +32,14 @@ from .trouble import cause_of, status_of
 STATIC = Path(__file__).parent / "static"
 
 
-def application(
-    database: Database, door: Door, *, home: str = "/runs", notice: str = "", tabs: Tabs | None = None
-) -> ASGIApp:
+def application(database: Database, door: Door, *, home: str = "/runs", notice: str = "") -> ASGIApp:
     """Return the viewer of a store.
 
     Args:
         home: the page that ``/`` leads to.
         notice: a sentence on every page.
-        tabs: receives the tabs that listen for pages to open.
     """
-    tabs, replays = tabs or Tabs(), Replays(database)
+    replays = Replays(database)
     templates = environment()
 
     def respond(request: Request, name: str, status: int, record: object, given: Given) -> Response:
@@ -89,7 +85,6 @@ def application(
         Route("/", lambda request: RedirectResponse(home)),
         Route("/trajectories/{trajectory:path}/replay/events", replays.events),
         Route("/metrics", lambda _: Response(exposition(database), media_type=CONTENT_TYPE)),
-        Route("/opened", lambda _: tabs.events()),
         Route("/images/{hash}", lambda request: image(database, request)),
         Route("/trajectories/{trajectory:path}/download/{format}", downloaded),
         Route("/runs/{run:path}/events", lambda request: events(database, request)),

@@ -8,7 +8,6 @@ from ...errors import TurnwiseError
 from ...store import queries
 from ...store.database import Database
 from ...store.errors import NotFound
-from .opening import is_page
 from .rendering import url
 
 SECTIONS = {"run": "runs", "group": "groups", "trajectory": "trajectories"}
@@ -37,6 +36,11 @@ def page_of(database: Database, link: str) -> str:
                 f"`--open {link[:200]}`: the store has no run, group or trajectory of this id ({error})"
             ) from error
     return url("runs", link)
+
+
+def is_page(path: str) -> bool:
+    """Return whether a text is the path of a page of this server, and names no other host."""
+    return path.startswith("/") and path[1:2] not in ("/", "\\") and path.isprintable()
 
 
 def page_of_id(conn: Connection, name: str) -> str | None:

@@ -15,7 +15,6 @@ from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 from ...errors import TurnwiseError
 from ...store.database import Database
 from .application import application
-from .opening import Tabs, answering, socket_path, with_token
 from .security import LOOPBACK, Door, is_address
 
 SHUTDOWN_TIMEOUT_S = 1
@@ -47,16 +46,20 @@ def serve(
     """
     token = os.environ.get("TURNWISE_VIEW_TOKEN") or secrets.token_urlsafe(24)
     door = Door.of(host, token)
-    with listening(host, port) as listener:
+    with listening(host, port, home) as listener:
         address = address_of(host, listener.getsockname()[1])
-        tabs = Tabs()
-        config = configured(_Ending(application(database, door, home=home, notice=notice, tabs=tabs)))
+        config = configured(_Ending(application(database, door, home=home, notice=notice)))
         gc.freeze()
         gc.set_threshold(*GC_THRESHOLD)
-        with answering(socket_path(database.engine.url), tabs, address, door.token):
-            report(with_token(address + home, door.token))
-            _Server(config).run(sockets=[listener])
+        report(with_token(address + home, door.token))
+        _Server(config).run(sockets=[listener])
         sleep(SHUTDOWN_TIMEOUT_S)  # after a signal, the thread of ``trainer.shutdown`` ends the process with its code
+
+
+def with_token(address: str, token: str | None) -> str:
+    """Return an address of a page with the token that opens it."""
+    page, hash_, place = address.partition("#")
+    return address if token is None else f"{page}{'&' if '?' in page else '?'}token={token}{hash_}{place}"
 
 
 def address_of(host: str, port: int) -> str:
@@ -142,8 +145,8 @@ class _Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-def listening(host: str, port: int) -> socket.socket:
-    """Return a socket that listens. Raises CannotListen."""
+def listening(host: str, port: int, home: str = "") -> socket.socket:
+    """Return a socket that listens. Raises CannotListen, naming the page `home` of a viewer that has the port."""
     if host not in LOOPBACK and not is_address(host):
         raise CannotListen(
             f"`--host {host[:80]}` is not an IP address: write one of this machine's, or `0.0.0.0` for all"
@@ -154,5 +157,5 @@ def listening(host: str, port: int) -> socket.socket:
     except OSError as error:
         raise CannotListen(
             f"the viewer cannot listen on port {port} of {host}: {error.strerror or error}; choose another with "
-            "`--port`, or `--port 0` for a free one"
+            f"`--port`, or `--port 0` for a free one; where a viewer runs there, it has {address_of(host, port)}{home}"
         ) from error

@@ -50,10 +50,11 @@ def test_the_command_serves_the_run_until_ctrl_c(populated: str) -> None:
 def test_a_taken_port_is_one_line(turnwise: Turnwise, populated: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        ended = turnwise("view", "--store", populated, "--port", str(port))
+        ended = turnwise("view", "--store", populated, "--port", str(port), "--open", "a-0")
     assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)
     assert f"cannot listen on port {port} of 127.0.0.1: Address already in use" in ended.err
     assert "`--port 0`" in ended.err
+    assert f"where a viewer runs there, it has http://127.0.0.1:{port}/trajectories/a-0" in ended.err
 
 
 @pytest.mark.parametrize("host", ["", "example.org", "1.2.3", "192.0.2.1"])
@@ -132,19 +133,22 @@ def test_the_demonstration_has_something_to_show_and_is_deleted(tmp_path: Path) 
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("ended_by", [signal.SIGTERM, signal.SIGHUP])
 def test_a_demonstration_that_is_terminated_leaves_nothing_and_the_next_removes_what_a_kill_left(
-    tmp_path: Path,
+    tmp_path: Path, ended_by: signal.Signals
 ) -> None:
     left, living = tmp_path / "turnwise-demo-0-x", tmp_path / f"turnwise-demo-{os.getpid()}-x"
     left.mkdir()
     living.mkdir()
     command = [sys.executable, "-m", "turnwise", "view", "--demo", "--port", "0"]
+    former = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # ``nohup`` ignores it
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, "TMPDIR": str(tmp_path)})
+    signal.signal(signal.SIGHUP, former)
     try:
         while not (own := list(tmp_path.glob(f"turnwise-demo-{process.pid}-*/turnwise.db"))):
             sleep(0.02)
             assert process.poll() is None
-        process.send_signal(signal.SIGTERM)
+        process.send_signal(ended_by)
         process.communicate(timeout=20)
     finally:
         process.kill()
@@ -228,15 +232,18 @@ def test_connections_without_a_request_leave_their_places_to_others(
 
 
 def test_streams_beyond_the_number_of_connections_are_refused_and_hold_no_place(
-    slow_connections: tuple[str, int],
+    own: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    address = f"http://127.0.0.1:{slow_connections[1]}"
-    with ExitStack() as opened:
-        streams = [opened.enter_context(urlopen(f"{address}/opened", timeout=10)) for _ in range(18)]  # noqa: S310
+    monkeypatch.setattr(server, "REQUEST_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(server, "CONNECTIONS_MAX", 20)
+    start(own)
+    with hold_run(own, "r"), serving(own) as address, ExitStack() as opened:
+        stream = f"{address}/runs/r/events"
+        streams = [opened.enter_context(urlopen(stream, timeout=10)) for _ in range(18)]  # noqa: S310
         sleep(1.2)  # longer than a connection without a request may last
         assert [one.readline() for one in streams] == [b"retry: 2000\n"] * 18
         with urlopen(f"{address}/api/runs", timeout=10) as answer:  # noqa: S310
             assert answer.status == 200
-        opened.enter_context(urlopen(f"{address}/opened", timeout=10))  # noqa: S310
+        opened.enter_context(urlopen(stream, timeout=10))  # noqa: S310
         with pytest.raises(HTTPError, match="503"):
             urlopen(f"{address}/api/runs", timeout=10)  # noqa: S310
