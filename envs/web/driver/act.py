@@ -16,11 +16,10 @@ from .elements import (
     on_element,
     ready_for_text,
     refuse_misfit,
-    refuse_unready,
     short_error,
 )
 from .protocol import PlaywrightError
-from .settle import WorldLate, frames_drawn, settle
+from .settle import frames_drawn, settle
 from .tabs import Context, Tab
 
 COVERED_TIMEOUT_MS = 400
@@ -39,7 +38,7 @@ async def act(context: Context, action: dict[str, Any]) -> None:
 
     Raises:
         Refused: the action cannot be executed.
-        WorldLate: it got no answer in time, which is decided by no state of the page.
+        TimeoutError: Playwright has no answer; ``blame`` decides whose fault it is.
     """
     verb = action["verb"]
     context.pointed |= verb in POINTER_VERBS
@@ -118,12 +117,7 @@ async def fill(context: Context, action: dict[str, Any]) -> None:
     if action["text"] and await ready_for_text(context, action["id"]):
         await context.tab.session.send("Input.insertText", {"text": action["text"]})
     else:
-
-        async def write(one: Any) -> None:
-            await refuse_unready(context, action["id"], one)
-            await one.fill(action["text"], timeout=LATE_TIMEOUT_MS)
-
-        await on_element(context, action["id"], write)
+        await on_element(context, action["id"], lambda one: judged(lambda ms: one.fill(action["text"], timeout=ms)))
 
 
 async def select_option(context: Context, action: dict[str, Any]) -> None:
@@ -210,18 +204,12 @@ async def goto(context: Context, action: dict[str, Any]) -> None:
                 raise
             await _open(context, action["url"])
     except (PlaywrightError, ConnectionError) as error:
-        raise _unopened("goto", error) from None
-
-
-def _unopened(verb: str, error: Exception) -> Exception:
-    """Return the error of a page that was not opened: Refused, or WorldLate for a timeout."""
-    late = "Timeout" in str(error)
-    return WorldLate(first_line(error)) if late else Refused(f"{verb}: {first_line(error)}")
+        raise Refused(f"goto: {first_line(error)}") from None
 
 
 async def _open(context: Context, url: str) -> None:
     context.addressed = context.tab
-    await context.addressed.page.goto(url, wait_until="commit", timeout=LATE_TIMEOUT_MS)
+    await context.addressed.page.goto(url, wait_until="commit", timeout=0)
 
 
 async def go_back(context: Context, action: dict[str, Any]) -> None:
@@ -241,9 +229,9 @@ async def _go(context: Context, go: Any, step: int, refusal: str) -> None:
     if not 0 <= target < len(history["entries"]) or history["entries"][target]["url"] == "about:blank":
         raise Refused(refusal)
     try:
-        await go(wait_until="commit", timeout=LATE_TIMEOUT_MS)
+        await go(wait_until="commit", timeout=0)
     except PlaywrightError as error:
-        raise _unopened(refusal.partition(":")[0], error) from None
+        raise Refused(f"{refusal.partition(':')[0]}: {first_line(error)}") from None
 
 
 async def new_tab(context: Context, action: dict[str, Any]) -> None:

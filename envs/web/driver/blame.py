@@ -1,8 +1,8 @@
 """Decide whether a page or the machine is at fault when a request exceeds its deadline.
 
-A page that the agent drove into an endless script is an outcome. A page that gets no processor time, or a browser that
-has stopped, is a failure of the world. The renderers' processor time and waiting time, as the kernel counts them since
-the middle of the request, distinguish the two on a busy machine too.
+A page that the agent drove into an endless script, or into dialogs without end, is an outcome. All else is a failure of
+the world: a site that sends no page, a page that gets no processor time, a browser that has stopped. The renderers'
+processor time since the middle of the request distinguishes the two on a busy machine too.
 """
 
 from __future__ import annotations
@@ -11,20 +11,23 @@ import asyncio
 import contextlib
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from .protocol import Connection, PlaywrightError
+from .chromium import browser_uid
+
+if TYPE_CHECKING:
+    from .browser import Browser
 
 BUSY_S = 0.1
 """Processor time of one renderer in the second half of a request that only a page with an endless script needs: another
 page takes a tenth of it, or was ready in the first half. A page gets more than this even of the busiest machine.
 """
-STARVED_SHARE = 0.5
-"""Share of the time in which a renderer waits for a processor, from which the machine is at fault."""
-ANSWER_TIMEOUT_S = 2.0
+DIALOGS = 3
+"""The same in dialogs, which take little processor time."""
 NANOSECONDS = 1e9
 
-Times = Mapping[int, tuple[float, float]]
-"""By process id: seconds on a processor, and seconds of waiting for one."""
+Times = Mapping[int, float]
+"""Seconds on a processor, by process id."""
 
 
 def renderer_times(uid: int) -> Times:
@@ -33,55 +36,37 @@ def renderer_times(uid: int) -> Times:
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError, ValueError):
             if process.stat().st_uid == uid and b"--type=renderer" in (process / "cmdline").read_bytes():
-                ran, waited, _ = (process / "schedstat").read_text().split()
-                found[int(process.name)] = int(ran) / NANOSECONDS, int(waited) / NANOSECONDS
+                found[int(process.name)] = int((process / "schedstat").read_text().split()[0]) / NANOSECONDS
     return found
 
 
-def at_fault(before: Times, after: Times, seconds: float, browser_answers: bool) -> str:
-    """Return ``page`` or ``machine``; ``seconds`` lie between the two times."""
-    used = [
-        (ran - before.get(process, (0.0, 0.0))[0], waited - before.get(process, (0.0, 0.0))[1])
-        for process, (ran, waited) in after.items()
-    ]
-    if any(ran >= BUSY_S for ran, _ in used):
-        return "page"
-    starved = any(waited >= STARVED_SHARE * seconds for _, waited in used)
-    return "page" if browser_answers and not starved else "machine"
+def at_fault(before: Times, after: Times) -> str:
+    """Return ``page`` or ``machine``."""
+    return "page" if any(ran - before.get(process, 0.0) >= BUSY_S for process, ran in after.items()) else "machine"
 
 
 class Watch:
     """The renderers' times since the middle of a request; start it with the request, and stop it at the end."""
 
-    def __init__(self, uid: int, deadline_s: float) -> None:
-        self.uid = uid
+    def __init__(self, browser: Browser, deadline_s: float) -> None:
+        self.browser = browser
         self.before: Times = {}
-        loop = asyncio.get_running_loop()
-        self.began = loop.time()
-        self._timer = loop.call_later(deadline_s / 2, self._sample)
+        self.dialogs = 0
+        self._timer = asyncio.get_running_loop().call_later(deadline_s / 2, self._sample)
 
     def stop(self) -> None:
         """Take no sample any more."""
         self._timer.cancel()
 
-    async def at_fault(self, connection: Connection | None) -> str:
-        """Return who made the request late, ``page`` or ``machine``."""
-        after, seconds = renderer_times(self.uid), asyncio.get_running_loop().time() - self.began
-        return at_fault(self.before, after, seconds, await answers(connection))
+    def at_fault(self) -> str:
+        """Return who made the request late, ``page`` or ``machine``: the machine, if the site has not sent a page."""
+        context = self.browser.context
+        if context is not None and context.tabs and context.tab.loading:
+            return "machine"
+        if context is not None and context.dialogs - self.dialogs >= DIALOGS:
+            return "page"
+        return at_fault(self.before, renderer_times(browser_uid()))
 
     def _sample(self) -> None:
-        self.before, self.began = renderer_times(self.uid), asyncio.get_running_loop().time()
-
-
-async def answers(connection: Connection | None) -> bool:
-    """Return whether the browser's own process answers. A browser that has ended was ended by its page."""
-    if connection is None or connection.closed:
-        return True
-    try:
-        async with asyncio.timeout(ANSWER_TIMEOUT_S):
-            await connection.root.send("Browser.getVersion")
-    except PlaywrightError:
-        return True
-    except TimeoutError:
-        return False
-    return True
+        self.before = renderer_times(browser_uid())
+        self.dialogs = self.browser.context.dialogs if self.browser.context else 0

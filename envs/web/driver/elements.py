@@ -13,18 +13,18 @@ from pathlib import Path
 from typing import Any
 
 from .protocol import GONE, PlaywrightError
-from .settle import WorldLate, frames_drawn
+from .settle import frames_drawn
 from .tabs import Context
 
 CLEANUP_TIMEOUT_S = 1.0
 KEPT = "turnwise kept"
 """Name of the property in which a page keeps an element for a moment, until Playwright has a handle of it."""
-READY_ROUNDS = 45
-"""Rounds of two frames, 1.5 s of an idle machine, in which an element must become ready; frames wait for a busy one."""
+OPTION_ROUNDS = 15
+"""Rounds of two frames, .5 s of an idle machine, in which a list must offer an option; frames wait for a busy one."""
 DECIDED_TIMEOUT_MS = 1500
 """Time in which Playwright finds out on an idle machine whether an element accepts the pointer."""
 LATE_TIMEOUT_MS = 6000
-"""Time after which an action without an answer is a failure of the world."""
+"""Time in which a busy machine must find that out too."""
 CLICK_POINT, SELECT_TEXT, MISFIT, CHOICE = (
     (Path(__file__).parent / f"{name}.js").read_text() for name in ("click_point", "select_text", "misfit", "choice")
 )
@@ -137,7 +137,7 @@ async def choice(context: Context, number: int, options: list[str]) -> str:
         Refused: the page has no such element, or it does not offer them.
     """
     found: Any = None
-    for _ in range(READY_ROUNDS // 3):
+    for _ in range(OPTION_ROUNDS):
         found = await _value(context, number, CHOICE, options)
         if found in ("label", "value"):
             return str(found)
@@ -148,9 +148,7 @@ async def choice(context: Context, number: int, options: list[str]) -> str:
 async def judged(attempt: Callable[[float], Awaitable[Any]], timeout_ms: float = DECIDED_TIMEOUT_MS) -> None:
     """Try what may be repeated, with a timeout in ms, until Playwright succeeds or names the state of the page.
 
-    Raises:
-        PlaywrightError: the state of the page.
-        WorldLate: Playwright has no answer.
+    Raises PlaywrightError.
     """
     try:
         await attempt(timeout_ms)
@@ -164,16 +162,6 @@ def _is_undecided(error: Exception) -> bool:
     """Return whether a timeout expired before Playwright found a reason in the state of the page."""
     text = str(error)
     return "Timeout" in text and not any(substring in text for substring, _ in ERROR_HINTS)
-
-
-async def refuse_unready(context: Context, number: int, one: Any) -> None:
-    """Wait frames until an element accepts a value. Raises Refused: it is disabled or not editable."""
-    for _ in range(READY_ROUNDS):
-        enabled = await one.is_enabled()
-        if enabled and await one.is_editable():
-            return
-        await frames_drawn(context.tab)
-    raise Refused(f"element {number}: {'it is not editable' if enabled else 'it is disabled'}")
 
 
 async def _value(context: Context, number: int, function: str, *arguments: Any, failed: Any = None) -> Any:
@@ -211,7 +199,7 @@ async def on_element(context: Context, number: int, do: Callable[[Any], Awaitabl
 
     Raises:
         Refused: the page has no such element, or Playwright cannot do it.
-        WorldLate: Playwright did not answer in time.
+        TimeoutError: Playwright has no answer.
     """
     handle = await handle_of(context, number)
     try:
@@ -229,13 +217,13 @@ def short_error(error: Exception) -> str:
 
     Raises:
         DriverError: the error is neither of the page nor of the action.
-        WorldLate: it is a timeout, without a reason in the state of the page.
+        TimeoutError: it is a timeout, without a reason in the state of the page.
     """
     text = str(error)
     if _is_undecided(error):
         if "not stable" in text:  # also for a moment on a busy machine, so only a long timeout decides it
             return "it keeps moving"
-        raise WorldLate(first_line(error)) from error
+        raise TimeoutError(first_line(error)) from error
     if any(hint in QUOTED.split(text, maxsplit=1)[0] for hint in MISUSE_HINTS):
         raise DriverError(text) from error
     for substring, message in ERROR_HINTS:

@@ -25,11 +25,11 @@ from typing import Any
 from .act import act
 from .blame import Watch
 from .browser import Browser
-from .chromium import Chromium, browser_uid
+from .chromium import Chromium
 from .elements import Refused
 from .observe import MAX_STRING_CHARS, observe, shorten
 from .protocol import PlaywrightError, ProtocolError
-from .settle import WorldLate, load, settle
+from .settle import load, settle
 from .tabs import Context
 
 LOG = logging.getLogger(__name__)
@@ -71,18 +71,16 @@ class Driver:
         """Execute the steps within the deadline and return the answer, with the reason if a step failed."""
         answer: dict[str, Any] = {}
         png = b""
-        watch = Watch(browser_uid(), request["deadline"])
+        watch = Watch(self.browser, request["deadline"])
         try:
             async with asyncio.timeout(request["deadline"]):
                 for step in request["steps"]:
                     png = await self.step_retrying_closed_tab(step, answer) or png
                     if self.browser.context and self.browser.context.crashed:
                         raise ConnectionError("it crashed")
-        except WorldLate as late:
-            answer["lost"], answer["fault"] = f"no answer in time: {late}", "machine"
         except TimeoutError:
             answer["lost"] = "the page did not respond"
-            answer["fault"] = await watch.at_fault(self.browser.processes.connection)
+            answer["fault"] = watch.at_fault()
             LOG.warning("the page did not respond; at fault is the %s", answer["fault"])
         except (PlaywrightError, OSError) as error:
             answer["lost"], answer["fault"] = f"the page was lost: {str(error)[:200]}", "page"

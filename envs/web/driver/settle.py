@@ -8,18 +8,12 @@ import contextlib
 from .protocol import PlaywrightError, ProtocolError
 from .tabs import Context, Tab
 
-SETTLE_TIMEOUT_S = 5.0
-"""Time after which a navigation that an action started is a failure of the world."""
-PARSE_TIMEOUT_S = 10.0
-"""Limit of an episode's first page."""
 LOAD_TIMEOUT_S = 3.0
-"""Limit of its resources after that; the page is then observed as it is."""
+"""Limit of the resources of an episode's first page, once it is parsed; the page is then observed as it is."""
 DOWNLOAD_TIMEOUT_S = 1.0
 """Limit of a download that a page offers, and may prevent."""
 FETCH_TIMEOUT_S = 3.0
 """Limit of the images, styles and fonts after that."""
-DRAW_TIMEOUT_S = 5.0
-"""Limit of two frames."""
 POLL_INTERVAL_S = 0.005
 TWO_TASKS = """new Promise(done => setTimeout(() => setTimeout(() => {
   document.documentElement?.getBoundingClientRect();
@@ -29,26 +23,20 @@ TWO_TASKS = """new Promise(done => setTimeout(() => setTimeout(() => {
 TWO_FRAMES = "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
 
 
-class WorldLate(Exception):
-    """The browser or the site did not answer in time: a failure of the world, which no observation shows."""
-
-
 async def load(tab: Tab, url: str) -> None:
     """Open an address in a tab, and wait until the page is parsed and, within a limit, its resources are loaded.
 
     Raises:
         ProtocolError: the page cannot be reached, or the tab closed.
-        TimeoutError: the page was not parsed in time.
     """
     before = tab.document
     answer = await tab.session.send("Page.navigate", {"url": url})
     if answer.get("errorText"):
         raise ProtocolError(f"{url}: {answer['errorText']}")
-    async with asyncio.timeout(PARSE_TIMEOUT_S):
-        while (tab.document == before or tab.navigating) and not tab.crashed:
-            await asyncio.sleep(POLL_INTERVAL_S)
-            if tab.session.closed:
-                raise ProtocolError(tab.session.closed)
+    while (tab.document == before or tab.navigating) and not tab.crashed:
+        await asyncio.sleep(POLL_INTERVAL_S)
+        if tab.session.closed:
+            raise ProtocolError(tab.session.closed)
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(LOAD_TIMEOUT_S):
             while tab.loaded != tab.document and not (tab.crashed or tab.session.closed):
@@ -56,33 +44,26 @@ async def load(tab: Tab, url: str) -> None:
 
 
 async def settle(context: Context) -> None:
-    """Wait until the page in view shows the effects of the last action.
+    """Wait until the page in view shows the effects of the last action; the deadline of the request limits the wait.
 
     Chromium answers nothing about the present page while a navigation is in progress.
-
-    Raises:
-        WorldLate: the next page did not load, or a tab did not open, before the timeout.
     """
     if not context.tabs:
         return
     tab = context.tab
     rounds = asyncio.ensure_future(_event_loop_rounds(tab))
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(SETTLE_TIMEOUT_S):
-            while not rounds.done() and not tab.loading:
-                await asyncio.wait({rounds}, timeout=0.02)
-            await _tabs_and_downloads(context)
-            tab = context.tab if context.tabs else tab
-            while tab.navigating and tab in context.tabs and not tab.crashed:
-                await asyncio.sleep(POLL_INTERVAL_S)
-            await _resources(tab)
-    rounds.cancel()
+    try:
+        while not rounds.done() and not tab.loading:
+            await asyncio.wait({rounds}, timeout=0.02)
+    finally:
+        rounds.cancel()
+    await _tabs_and_downloads(context)
+    tab = context.tab if context.tabs else tab
+    while tab.navigating and tab in context.tabs and not tab.crashed:
+        await asyncio.sleep(POLL_INTERVAL_S)
+    await _resources(tab)
     if tab.url.startswith("chrome-error:"):
         context.note("that page cannot be reached")
-    if context.opening:
-        raise WorldLate(f"a new tab did not open within {SETTLE_TIMEOUT_S:g} s")
-    if tab.loading and tab in context.tabs:
-        raise WorldLate(f"the page after {tab.url} did not load within {SETTLE_TIMEOUT_S:g} s")
 
 
 async def _event_loop_rounds(tab: Tab) -> None:
@@ -117,6 +98,5 @@ async def _resources(tab: Tab) -> None:
 
 async def frames_drawn(tab: Tab) -> None:
     """Wait for two frames; a wheel event scrolls in the first one."""
-    with contextlib.suppress(TimeoutError, PlaywrightError):
-        async with asyncio.timeout(DRAW_TIMEOUT_S):
-            await tab.session.send("Runtime.evaluate", {"expression": TWO_FRAMES, "awaitPromise": True})
+    with contextlib.suppress(PlaywrightError):
+        await tab.session.send("Runtime.evaluate", {"expression": TWO_FRAMES, "awaitPromise": True})

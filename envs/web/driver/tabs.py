@@ -163,6 +163,8 @@ class Context:
         self.numbers = Numbers()
         self.notes: list[str] = []
         """Dialogs, downloads and closed tabs since the last observation."""
+        self.dialogs = 0
+        """Dialogs so far."""
         self.opening = 0
         """Tabs that pages are opening and that are not attached yet."""
         self.downloading = False
@@ -325,6 +327,7 @@ class Context:
         """Accept a dialog, with the text that a prompt offers, and note it; one without an answer blocks its page."""
         offered = f", with {_short(dialog.default_value)}" if dialog.default_value else ""
         self.note(f"a dialog was accepted ({dialog.type}): {_short(dialog.message)}{offered}")
+        self.dialogs += 1
         with contextlib.suppress(PlaywrightError):
             await dialog.accept(dialog.default_value)
 

@@ -9,12 +9,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from turnwise.envs.computer import driver_client
 from turnwise.envs.computer.env import ObservationMode
 from turnwise.envs.spaces import Png, PngSpace
 from turnwise.envs.web.browser_session import FILES, SITE_USER
 from turnwise.envs.web.custom_site import FinalState, SiteTask
+from turnwise.sandbox import SandboxLost
 from turnwise.tests.envs.soaked import soaked_but
 from turnwise.tests.envs.web.hostile_site import (
+    LOST_STEP_TIMEOUT_S,
     STEP_TIMEOUT_S,
     HostileSite,
     clean,
@@ -249,11 +252,18 @@ def test_goto_a_page_that_closes_its_tab_leaves_the_other_tab_as_it_is(site: Hos
     clean(site)
 
 
-def test_goto_a_page_that_never_ends_waits_once(site: HostileSite) -> None:
-    site.reset(seed=1)
-    seen, _, _, _, info = site.step('goto("http://127.0.0.1:8080/endless/")')
-    assert "heading 'endless'" in str(seen)
-    assert info["action_valid"]
+@pytest.mark.parametrize(
+    "action", ["click({})", 'goto("http://127.0.0.1:8080/slow")', 'goto("http://127.0.0.1:8080/endless/")']
+)
+def test_a_page_that_never_comes_or_never_ends_is_a_failure_of_the_world(
+    site: HostileSite, action: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An observation would show that a limit on time expired, and on a quieter machine another page."""
+    monkeypatch.setattr(driver_client, "STEP_TIMEOUT_S", LOST_STEP_TIMEOUT_S)
+    site.at = "waiting"
+    seen, _ = site.reset(seed=1)
+    with pytest.raises(SandboxLost, match="the page did not respond"):
+        site.step(action.format(number_of(seen, "link")))
     clean(site)
 
 

@@ -5,7 +5,6 @@ import asyncio
 import pytest
 from turnwise.envs.web.driver.elements import DECIDED_TIMEOUT_MS, LATE_TIMEOUT_MS, DriverError, judged, short_error
 from turnwise.envs.web.driver.protocol import PlaywrightError
-from turnwise.envs.web.driver.settle import WorldLate
 
 COVERED = (
     'Locator.click: Timeout 400ms exceeded.\nCall log:\n  - <p class="SyntaxError">{}</p> intercepts pointer events'
@@ -38,7 +37,7 @@ UNDECIDED = "Timeout 1500ms exceeded.\n  - waiting for element to be visible, en
 def test_a_timeout_without_a_reason_in_the_page_is_a_failure_of_the_world() -> None:
     """The machine was too busy to look at the element: a replay on a quiet one would differ."""
     assert short_error(PlaywrightError(DECIDED)) == "it is disabled"
-    with pytest.raises(WorldLate, match="Timeout 1500ms"):
+    with pytest.raises(TimeoutError, match="Timeout 1500ms"):
         short_error(PlaywrightError(UNDECIDED))
 
 
