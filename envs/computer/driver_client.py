@@ -210,7 +210,7 @@ class DriverClient:
             START_SLOTS.release()
 
     def details(self, steps: Steps) -> str:
-        """Return what to look at when an episode did not open with these steps; a subclass adds it to the message."""
+        """Return what to look at when these steps failed; a subclass adds it to the message."""
         return ""
 
     def prepare(self, sandbox: SandboxLease) -> None:
@@ -243,8 +243,9 @@ class DriverClient:
             raise SandboxError(f"the driver of the {name} failed: {answer['failed']}")
         exhausted = result.oom or result.output_limit_exceeded
         if answer.get("fault") == MACHINE and not exhausted:
+            details = self.details(steps)
             self.close()
-            raise SandboxLost(f"the {name} or its site got no processor time or stopped: {answer['lost']}")
+            raise SandboxLost(f"the {name} or its site got no processor time or stopped: {answer['lost']}{details}")
         if "broken" in answer:
             self.close()
             if not (exhausted or answer.get("fault") == PAGE):

@@ -4,6 +4,7 @@ The site's server, files and database belong to a user of the sandbox that neith
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -97,13 +98,16 @@ class BrowserSession(DriverClient):
         self.renew()
 
     def details(self, steps: Steps) -> str:
-        """Return the address, and the command and the last output of the site's server."""
-        url = next((step["url"] for step in steps if step["do"] == "open"), "")
-        if self._server is None or self.sandbox is None:
-            return f" ({url})"
-        tail = ["tail", "-c", "500", f"{ROOT}/log"]
-        log = self.sandbox.exec(tail, timeout_s=FILES_TIMEOUT_S, user=SITE_USER).stdout.decode(errors="replace").strip()
-        return f" ({url}; the server's command: `{self._server.command}`; its last output: {log or 'none'})"
+        """Return the action or the address, and the command and the last output of the site's server."""
+        found = [f"{step.get('url') or step['action']}" for step in steps if step["do"] in ("open", "act")]
+        if self._server is not None and self.sandbox is not None:
+            log = b""
+            with suppress(SandboxError):
+                tail = ["tail", "-c", "500", f"{ROOT}/log"]
+                log = self.sandbox.exec(tail, timeout_s=FILES_TIMEOUT_S, user=SITE_USER).stdout.strip()
+            output = log.decode(errors="replace") or "none"
+            found.append(f"the server's command: `{self._server.command}`; its last output: {output}")
+        return f" ({'; '.join(found)})"
 
     def prepare(self, sandbox: SandboxLease) -> None:
         """Start the site's server in a new sandbox."""

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from turnwise.agents.rollout.timeouts import Timeouts
 from turnwise.envs.computer.driver_client import STEP_TIMEOUT_S, DriverClient, Steps, request_timeout_s
-from turnwise.envs.web import driver
-from turnwise.envs.web.browser_session import BROWSER
-from turnwise.sandbox import NodeLost, SandboxBroken, SandboxError, SandboxLost, SandboxSpec
+from turnwise.envs.web import browser_session, driver
+from turnwise.envs.web.browser_session import BROWSER, ROOT, BrowserSession, SiteServer
+from turnwise.sandbox import NodeLost, SandboxBroken, SandboxError, SandboxLease, SandboxLost, SandboxSpec
 from turnwise.sandbox.provider import InProcessProvider
 from turnwise.sandbox.sandbox import ExecResult
 
@@ -65,6 +65,33 @@ def test_a_broken_sandbox_is_an_outcome_and_a_lost_one_a_failure(error: SandboxE
             with pytest.raises(SandboxLost):
                 client.do([])
         assert client.sandbox is None
+    provider.close()
+
+
+class Reopening(BrowserSession):
+    """A browser whose new sandbox is the present one."""
+
+    leased: SandboxLease
+
+    def renew(self) -> None:
+        self.sandbox = self.leased
+
+
+@pytest.mark.parametrize("fault", ["page", "machine"])
+def test_a_site_that_hangs_names_its_address_its_command_and_its_last_output(
+    fault: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(browser_session, "SITE_USER", 0)  # a local sandbox has one user
+    provider = InProcessProvider("local", capacity=1, warm=0)
+    client, lost = Reopening(), {"lost": "the page did not respond", "fault": fault}
+    with provider.lease(SandboxSpec(trusted=True), timeout_s=30) as sandbox:
+        sandbox.write({f"{ROOT}/log": b"waits for a lock"}, timeout_s=5)
+        sandbox.request = lambda *_, **__: ExecResult(0, json.dumps(lost).encode(), b"")  # type: ignore[method-assign]
+        client.leased, client._server = sandbox, SiteServer({}, "python serve.py", 8080)
+        with pytest.raises(SandboxError) as raised:
+            client.open([{"do": "open", "url": "http://127.0.0.1:8080/"}])
+        for part in ("http://127.0.0.1:8080/", "`python serve.py`", "waits for a lock"):
+            assert part in str(raised.value)
     provider.close()
 
 
