@@ -25,7 +25,7 @@ from ..options import (
     complete_run,
     open_store,
 )
-from ..terminal.output import GUTTER, console, format_value, print_fields, print_json, result_fields
+from ..terminal.output import GUTTER, Progress, console, format_value, print_fields, print_json, result_fields
 from ..terminal.rates import print_rates, rate_fields
 from ..terminal.sanitize import indented, one_line, sanitize
 from .envs import EnvOptions, choose_sandboxes, play_episode, read_env_options, read_options
@@ -121,25 +121,31 @@ def evaluate(
         return
     from ...trainer.evaluation.heldout import GREEDY_SAMPLES
     from ...trainer.evaluation.tasks import evaluate as run
+    from ...trainer.telemetry.progress import INTERVAL_S
 
-    samples = samples or settings.samples
-    result = run(
-        policy,
-        environments,
-        tasks=tasks,
-        split=split,
-        seed=seed,
-        store_url=store,
-        turns=turns,
-        temperature=settings.temperature if temperature is None else temperature,
-        samples=samples,
-        sandboxes=read_options(sandbox, "--sandbox"),
-        rollout={} if whole is None else whole.rollout.model_dump(exclude_unset=True),
-        config=whole,
-        max_tokens=max_tokens,
-        api_key_env=api_key_env,
-        name=name,
-    )
+    samples, progress = samples or settings.samples, Progress()
+    try:
+        result = run(
+            policy,
+            environments,
+            tasks=tasks,
+            split=split,
+            seed=seed,
+            store_url=store,
+            turns=turns,
+            temperature=settings.temperature if temperature is None else temperature,
+            samples=samples,
+            sandboxes=read_options(sandbox, "--sandbox"),
+            rollout={} if whole is None else whole.rollout.model_dump(exclude_unset=True),
+            config=whole,
+            max_tokens=max_tokens,
+            api_key_env=api_key_env,
+            name=name,
+            report=progress.show,
+            report_interval_s=1.0 if progress.is_live else INTERVAL_S,
+        )
+    finally:
+        progress.clear()
     if samples > 1 and result.temperature == 0:
         _print_error(GREEDY_SAMPLES)
     if as_json:

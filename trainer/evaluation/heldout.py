@@ -17,6 +17,7 @@ from ...store.run_store import RunStore
 from ..config.sections import HELD_OUT_SEED, EnvironmentConfig
 from ..telemetry.events import EvalResult
 from ..telemetry.limits import LimitCounts
+from ..telemetry.progress import INTERVAL_S, remaining, reported
 
 LOG = logging.getLogger(__name__)
 
@@ -98,6 +99,8 @@ async def play_tasks(
     tasks: Sequence[tuple[Task, int]],
     horizon: Horizon,
     play: Callable[[Group], Awaitable[Sequence[Outcome]]],
+    report: Callable[[str], None] = lambda text: None,
+    interval_s: float = INTERVAL_S,
 ) -> list[tuple[Task, Outcome]]:
     """Open one group per task, play it, close it, and return how each episode ended.
 
@@ -107,9 +110,16 @@ async def play_tasks(
         name: distinguishes the groups of this evaluation from others of the run.
         tasks: each with its number of episodes.
         play: plays an open group and returns its outcomes; it bounds the episodes that play at once.
+        report: receives a line of progress every ``interval_s``.
     """
 
-    places, opened = asyncio.Semaphore(MAX_OPEN), set[str]()
+    places, opened, ended = asyncio.Semaphore(MAX_OPEN), set[str](), list[Outcome]()
+    requested = sum(samples for _, samples in tasks)
+
+    def line(seconds: float) -> str:
+        wins = [is_success(one.success, one.status, one.reward) for one in ended if is_counted(one.status)]
+        success = f"success {sum(wins) / len(wins):.3f} so far, " if wins else ""
+        return f"{len(ended)} of {requested} episodes, {success}{remaining(len(ended), requested, seconds)}"
 
     async def one(number: int, task: Task, samples: int) -> list[tuple[Task, Outcome]]:
         async with places:
@@ -120,10 +130,11 @@ async def play_tasks(
             outcomes = await play(group)
             await store.close_group(group.id, GroupState.FILTERED, CLOSE_REASON)
             opened.remove(group.id)
+            ended.extend(outcomes)
         return [(task, outcome) for outcome in outcomes]
 
     try:
-        async with asyncio.TaskGroup() as playing:
+        async with reported(report, line, interval_s), asyncio.TaskGroup() as playing:
             played = [playing.create_task(one(number, *task)) for number, task in enumerate(tasks)]
     except (BaseExceptionGroup, asyncio.CancelledError) as error:
         with log_errors(LOG, "the groups of an evaluation could not be closed"):

@@ -71,7 +71,7 @@ class Evaluator:
         tasks = await self._tasks(settings.tasks)
         requested = len(tasks) * settings.samples
         named = f"{name.replace(' ', '-')}-v{version}-{uuid4().hex[:6]}"
-        played = await self._play(named, [(task, settings.samples) for task in tasks])
+        played = await self._play(name, named, [(task, settings.samples) for task in tasks])
         for attempt, pause in enumerate(RETRY_PAUSES_S, 2):
             ended = [(task, one) for task, one in played if is_counted(one.status)]
             known = Counter(task.id for task, _ in ended)
@@ -84,7 +84,7 @@ class Evaluator:
                 Note(f"evaluation {name!r}: {failed} of {requested} episodes failed; again in {pause:g} s")
             )
             await asyncio.sleep(pause)
-            played = ended + await self._play(f"{named}-{attempt}", again)
+            played = ended + await self._play(name, f"{named}-{attempt}", again)
         self._worked.update(env_key(task) for task, one in played if one.status in SCORED_STATUSES)
         result = summarize(name, self._store.run, self._config.environments, played, requested, monotonic() - began)
         result = replace(
@@ -131,7 +131,7 @@ class Evaluator:
             )
         return held_out(mixture, count, seeds=self._seeds)
 
-    async def _play(self, name: str, tasks: Sequence[tuple[Task, int]]) -> list[tuple[Task, Outcome]]:
+    async def _play(self, shown: str, name: str, tasks: Sequence[tuple[Task, int]]) -> list[tuple[Task, Outcome]]:
         cluster, store = self._cluster, self._store
         timeout_s = self._config.rollout.group_timeout_s
         return await play_tasks(
@@ -140,4 +140,5 @@ class Evaluator:
             tasks,
             self._config.horizon.longest(),
             lambda group: play_group(cluster.workers, store, group, timeout_s),
+            lambda text: self._context.report(Note(f"{shown}: {text}")),
         )

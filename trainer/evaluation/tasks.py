@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from time import monotonic
 from typing import Any
@@ -18,6 +18,7 @@ from ..config.sections import EnvironmentConfig
 from ..preflight.refusal import Command
 from ..shutdown import SHUTDOWN
 from ..telemetry.events import EvalResult
+from ..telemetry.progress import INTERVAL_S
 from .heldout import SEED_STRIDE, first_task, held_out, play_tasks, summarize
 from .session import session
 from .stored_policy import named_policy
@@ -42,6 +43,8 @@ def evaluate(
     name: str = "",
     max_tokens: int | None = None,
     config: RunConfig | None = None,
+    report: Callable[[str], None] = lambda text: None,
+    report_interval_s: float = INTERVAL_S,
 ) -> EvalResult:
     """Play ``tasks`` tasks and store the episodes: of an environment that enumerates its tasks, the first ones.
 
@@ -64,6 +67,7 @@ def evaluate(
         api_key_env: name of the environment variable with the key of a server.
         max_tokens: replaces the sampled tokens per turn of the horizon.
         config: its horizon, engine and sandboxes are those of the episodes, also of a checkpoint's of another run.
+        report: receives a line of progress every ``report_interval_s``, and one when a model is loaded.
         name: of the evaluation's run, which no other run has; empty to derive one from the policy and the time.
         seed: two seeds give evaluations that share no task, unless the environment enumerates its tasks; 0 gives the
             tasks that a training run is evaluated on.
@@ -92,8 +96,12 @@ def evaluate(
     with session(database, Command.EVAL, chosen, environments, *limits) as opened:
         problems = tasks_of(environments, tasks, split=split, seed=seed)
         wanted = [(task, samples) for task in problems]
+        if chosen.folder is not None:
+            report("starting Ray, then the model and the engine")
         played = opened.play(
-            lambda players: play_tasks(players.store, "eval", wanted, opened.horizon, players.play),
+            lambda players: play_tasks(
+                players.store, "eval", wanted, opened.horizon, players.play, report, report_interval_s
+            ),
             split=split,
             tasks=len(problems),
             samples=samples,

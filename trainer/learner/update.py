@@ -19,6 +19,7 @@ from ..context import RunContext
 from ..failpoints import failpoint
 from ..telemetry.events import REWARD_PART, UpdateDone
 from ..telemetry.limits import notable
+from ..telemetry.progress import remaining
 from .backends.base import LearnerBackend
 from .batch import Batch, assemble
 from .batch_stats import batch_items, batch_metrics
@@ -81,6 +82,12 @@ class UpdateStep:
         """The reason that the last batch had nothing to train on; empty if it had."""
         self.skipped_by_buffer = False
         """Whether the last batch had nothing to train on because the replay buffer left out every leased group."""
+
+    def progress(self, update: int, seconds: float) -> str:
+        """Return a line about an update that began ``seconds`` ago."""
+        done, total = self._learner.passed
+        counts = f"{done:,} of {total:,} tokens, " if total else ""
+        return f"update {update}: {counts}{remaining(done, total, seconds)}"
 
     async def lease(self) -> list[ScoredGroup]:
         """Return a batch of groups with their stored rewards, or an empty list if too few groups are ready."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, replace
+from functools import partial
 from time import monotonic
 from typing import Any
 
@@ -13,6 +14,7 @@ from ..evaluation.in_run import IN_TRAINING
 from ..learner.update import UpdateResult, update_event
 from ..telemetry.events import Note, UpdateDone
 from ..telemetry.limits import NOTABLE_SHARE, warning
+from ..telemetry.progress import reported
 from .group_source import GroupSource
 from .preparation import RunParts
 from .state import RunState
@@ -57,13 +59,13 @@ class TrainingLoop:
             if not groups:
                 continue
             progress = self._context.config.lr_progress(state.version.update, state.trained_s)
-            async with source.updating():
+            async with source.updating(), reported(self._note, partial(step.progress, state.version.update + 1)):
                 trained = await step.update(groups, state.version, progress, monotonic() - waiting)
                 if trained is not None:
                     state.current = step.history[trained.version]
                     await source.publish(trained)
             if trained is None:
-                self._context.report(Note(f"batch skipped: {step.skip_reason}"))
+                self._note(f"batch skipped: {step.skip_reason}")
                 self._empty.add(step.skip_reason, left_out=step.skipped_by_buffer)
             else:
                 now = monotonic()
@@ -119,19 +121,20 @@ class TrainingLoop:
         for limit, share in event.limits.items():
             if limit not in self._warned and (text := warning(limit, share, f"update {event.update}")):
                 self._warned.add(limit)
-                self._context.report(Note(text))
+                self._note(text)
 
     def _warn_of_unscored(self, event: UpdateDone) -> None:
         """Warn once per process if more than a tenth of the episodes have no score of a judge."""
         shares = [float(value) for name, value in event.metrics.items() if name.endswith(UNSCORED_FRACTION)]
         if (share := max(shares, default=0.0)) > NOTABLE_SHARE and UNSCORED_FRACTION not in self._warned:
             self._warned.add(UNSCORED_FRACTION)
-            self._context.report(
-                Note(
-                    f"update {event.update}: a judge gave no score to {share:.0%} of the episodes "
-                    f"(`{UNSCORED_FRACTION}`): try its model and server; `turnwise runs logs` prints the reasons"
-                )
+            self._note(
+                f"update {event.update}: a judge gave no score to {share:.0%} of the episodes "
+                f"(`{UNSCORED_FRACTION}`): try its model and server; `turnwise runs logs` prints the reasons"
             )
+
+    def _note(self, text: str) -> None:
+        self._context.report(Note(text))
 
 
 def pace_of(metrics: Mapping[str, Any]) -> dict[str, Any]:

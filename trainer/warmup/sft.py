@@ -25,6 +25,7 @@ from ...records import Horizon, SampleImage
 from ..config.sections import EnvironmentConfig, SftWarmupConfig
 from ..learner.backends.base import LearnerBackend
 from ..learner.sft import SftExample
+from ..telemetry.progress import INTERVAL_S
 from .random_episodes import Episode, PlayEpisode, random_episodes
 
 Actions = Callable[[TurnEnv], Sequence[tuple[str, float]]]
@@ -121,8 +122,6 @@ def resampled(source: Generator[Episode], count: int, rng: Random) -> Iterator[E
         yield rng.choice(kept)
 
 
-REPORT_INTERVAL_S = 15.0
-"""Seconds between two reports of progress."""
 SANDBOXED_EPISODES = 200
 """The default of ``sft_warmup.episodes`` if an environment leases a sandbox."""
 
@@ -208,7 +207,7 @@ def warm_up(
         drawn = monotonic()
         last_loss = learner.fit(batch, learning_rate, config.observation_weight)
         left.add(drawn - began, (now := monotonic()) - drawn)
-        if now - last_report > REPORT_INTERVAL_S:
+        if now - last_report > INTERVAL_S:
             last_report = now
             report(f"warm-up: {step + 1} of {config.steps} steps; about {left.seconds():.0f} s remain")
     return last_loss

@@ -1,4 +1,4 @@
-"""Progress is shown on a terminal only, and removed before other output."""
+"""Progress is shown in place on a terminal, and removed before other output; a pipe receives lines."""
 
 import sys
 
@@ -16,8 +16,12 @@ def test_the_line_is_shown_and_removed(monkeypatch: pytest.MonkeyPatch, capsys: 
     assert capsys.readouterr().err == "\r\x1b[Kdigests: 1,000 of 2,000\r\x1b[K"
 
 
-def test_nothing_is_shown_in_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_pipe_receives_lines_and_no_counts(capsys: pytest.CaptureFixture[str]) -> None:
     progress = Progress()
     progress("digests", 1, 0)
     progress.clear()
     assert capsys.readouterr().err == ""
+    progress.show("3 of 8 episodes")
+    progress.show("5 of 8 episodes")
+    progress.clear()
+    assert capsys.readouterr().err == "3 of 8 episodes\n5 of 8 episodes\n"

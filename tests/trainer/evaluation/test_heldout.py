@@ -163,6 +163,25 @@ def test_the_first_engine_that_cannot_serve_or_a_stop_ends_the_others_and_closes
     assert sorted(closed) == [(f"r:eval-e-{number}", GroupState.FAILED) for number in range(3)]
 
 
+def test_progress_has_the_episodes_done_their_success_and_an_estimate() -> None:
+    reported: list[str] = []
+
+    async def nothing(*values: object) -> None:
+        """Store nothing."""
+
+    async def play(group: Group) -> Sequence[Outcome]:
+        number = int(group.id.rpartition("-")[2])
+        await asyncio.sleep(0.2 if number == 2 else 0)
+        status = Status.ENV_ERROR if number else Status.COMPLETED
+        return [Outcome("t", 0, 0, status, 1.0, None, 1, 1, "")]
+
+    store = SimpleNamespace(run="r", open_group=nothing, close_group=nothing)
+    tasks = [(task, 1) for task in held_out([EnvironmentConfig(id=SITE)], 3)]
+    playing = play_tasks(store, "e", tasks, Horizon(1, 1, 1, 1), play, reported.append, 0.05)  # type: ignore[arg-type]
+    asyncio.run(playing)
+    assert reported[0] == "2 of 3 episodes, success 1.000 so far, about 0 s remain"
+
+
 def test_environments_that_enumerate_their_tasks_play_these_at_most_once_each() -> None:
     mixture = [EnvironmentConfig(id=SITE), EnvironmentConfig(id="turnwise/GuessNumber-v0")]
     tasks = held_out(mixture, 8, seeds=[None, (5, 9)])

@@ -52,7 +52,7 @@ class Played(Evaluator):
     async def _tasks(self, count: int) -> list[Task]:
         return [Task(str(seed), "turnwise/TextSite-v0", "0", seed, "test", {}) for seed in range(20)]
 
-    async def _play(self, name: str, tasks: Sequence[tuple[Task, int]]) -> list[tuple[Task, Outcome]]:
+    async def _play(self, shown: str, name: str, tasks: Sequence[tuple[Task, int]]) -> list[tuple[Task, Outcome]]:
         failed = outcome(Status.ENV_ERROR, "the site is away")
         return [(task, failed if task.seed < 2 else outcome(Status.COMPLETED, "")) for task, _ in tasks]
 
@@ -88,7 +88,7 @@ class Failing(Played):
     rounds: ClassVar[list[list[tuple[int, int]]]] = []
     names: ClassVar[list[str]] = []
 
-    async def _play(self, name: str, tasks: Sequence[tuple[Task, int]]) -> list[tuple[Task, Outcome]]:
+    async def _play(self, shown: str, name: str, tasks: Sequence[tuple[Task, int]]) -> list[tuple[Task, Outcome]]:
         self.rounds.append([(task.seed, samples) for task, samples in tasks])
         self.names.append(name)
         first = len(self.rounds) == 1
@@ -115,7 +115,7 @@ class Working(Played):
 
     reported: ClassVar[list[Event]] = []
 
-    async def _play(self, name: str, tasks: Sequence[tuple[Task, int]]) -> list[tuple[Task, Outcome]]:
+    async def _play(self, shown: str, name: str, tasks: Sequence[tuple[Task, int]]) -> list[tuple[Task, Outcome]]:
         return [(task, outcome(Status.COMPLETED, "")) for task, samples in tasks for _ in range(samples)]
 
 

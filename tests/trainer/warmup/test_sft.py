@@ -89,7 +89,7 @@ def test_the_warm_up_lowers_the_loss_and_never_calls_the_oracle(model: Path, mon
     learner = Learner(model, LearnerConfig(), DecoupledPPO(), Recompute(), 1.0)
     chat = load_renderer(model)
     first = warm_up(learner, chat, SITE, HORIZON, 8, SftWarmupConfig(steps=1), 0)
-    monkeypatch.setattr(sft, "REPORT_INTERVAL_S", -1.0)
+    monkeypatch.setattr(sft, "INTERVAL_S", -1.0)
     lines: list[str] = []
     last = warm_up(learner, chat, SITE, HORIZON, 8, SftWarmupConfig(steps=40), 0, report=lines.append)
     assert last < first - 1

@@ -61,6 +61,22 @@ def weights(one: Learner) -> list[torch.Tensor]:
     return [parameter.detach().clone() for parameter in one.model.parameters()]
 
 
+def test_an_update_counts_the_tokens_that_it_has_passed(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tokens, counted = sum(int((one.weights > 0).sum()) for one in SAMPLES), [(0, 0)]
+    one = learner(model, Recording(), num_minibatches=2, num_epochs=2)
+    count = one._pass
+
+    def record(batch: Any) -> None:
+        count(batch)
+        counted.append(one.passed)
+
+    monkeypatch.setattr(one, "_pass", record)
+    one.update(SAMPLES, 0.0, 0, Random(0))
+    passes = counted[-1][1] // tokens
+    assert (counted[-1], passes in (2, 3), one.passed) == ((passes * tokens, passes * tokens), True, (0, 0))
+    assert [done for done, _ in counted] == sorted({done for done, _ in counted})
+
+
 def test_indices_and_totals_are_those_of_the_whole_optimizer_step(model: Path) -> None:
     loss = Recording()
     metrics = learner(model, loss).update(SAMPLES, 0.0, 0, Random(0))
@@ -83,7 +99,7 @@ def test_indices_and_totals_are_those_of_the_whole_optimizer_step(model: Path) -
     for batch in loss._batches:
         assert batch.lengths.tolist() == tokens
         assert (batch.totals.tokens, batch.totals.episodes, batch.totals.groups) == (sum(tokens), 8, 4)
-    assert metrics["tokens_seen"] == metrics["tokens"] == sum(tokens)
+    assert metrics["loss/tokens_seen"] == metrics["tokens"] == sum(tokens)
 
 
 def test_the_loss_scales_one_step_and_the_learning_rate_returns(model: Path) -> None:
