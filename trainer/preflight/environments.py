@@ -34,7 +34,6 @@ from ...store import queries
 from ...store.database import Database
 from ..config.sections import HELD_OUT_SEED, EnvironmentConfig
 from ..warmup.vocabulary import any_images, closed_vocabulary
-from .longest_action import too_short_turn
 from .refusal import RUNS, Command, Cost, Refusal, Stage, Subject, refuses
 
 GROUPS_PER_READ = 1000
@@ -220,10 +219,10 @@ def _shows_images(env: TurnEnv) -> bool:
 
 @refuses("environments", Cost.MODEL, Command.TRAIN)
 def unread_observations(subject: Subject) -> Iterator[Refusal]:
-    """Refuse environments with a first observation or a valid action that the limits of the run cut.
+    """Refuse environments with a first observation that the policy cannot read, or longer than the context.
 
-    Those are an observation with an image or longer than the context, and an action longer than a turn. An environment
-    that fails here is left to its episodes, which record the failure. A model that cannot be read has its own refusal.
+    An environment that fails here is left to its episodes, which record the failure. A model that cannot be read has
+    its own refusal. An answer that the limit on a turn cuts is reported by the lines of the run.
     """
     config, environments = subject.config, _without_sandboxes(subject)
     if not environments:
@@ -276,8 +275,7 @@ def _unread(subject: Subject, environments: Sequence[EnvironmentConfig], rendere
 async def _look(
     subject: Subject, environment: EnvironmentConfig, thread: EnvThread, renderer: Renderer | None
 ) -> Refusal | None:
-    """Return why the first observation cannot be read, or a valid action not written by a policy that is trained;
-    without a renderer, tokens are not counted.
+    """Return why the first observation cannot be read; without a renderer, tokens are not counted.
 
     Raises:
         EnvError: the environment cannot be reset.
@@ -299,9 +297,7 @@ async def _look(
     except ValueError as error:
         return Refusal("environments", f"{environment.id}: the model cannot read the first observation: {error}")
     if (tokens := len(conversation.prompt())) < max_context:
-        if subject.command is Command.EVAL:
-            return None
-        return await too_short_turn(subject, environment.id, thread, renderer)
+        return None
     return Refusal(
         "horizon.max_context",
         f"{environment.id}: {too_long(tokens, max_context)}, so no episode would have a turn",

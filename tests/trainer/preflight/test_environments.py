@@ -35,8 +35,6 @@ RESET_S = 10.0
 SERVER = "http://127.0.0.1:9/v1"
 INSTRUCTING = "sight/Instructing-v0"
 LISTED = "sight/Listed-v0"
-WORDY = "wordy/Wordy-v0"
-THINKING = "wordy/Thinking-v0"
 
 
 class Instructing(TextSiteEnv):
@@ -62,26 +60,6 @@ class Listed(Instructing):
         return super().reset(seed=seed, options=options)
 
 
-class Wordy(TextSiteEnv):
-    """The text site, whose later states have a valid action of nine words."""
-
-    def valid_actions(self) -> list[tuple[str, float]]:
-        valid = super().valid_actions()
-        return [*valid, (" ".join(["open"] * 9), 1.0)] if self.episode.page != "home" else valid
-
-
-class Thinking(Wordy):
-    """The same with the valid actions of the text site, and an oracle that thinks and takes the one of nine words."""
-
-    def valid_actions(self) -> list[tuple[str, float]]:
-        return TextSiteEnv.valid_actions(self)
-
-    def oracle(self) -> str:
-        return f"<think> open </think> {super().oracle() if self.episode.page == 'home' else ' '.join(['open'] * 9)}"
-
-
-gymnasium.register(WORDY, entry_point=Wordy)  # type: ignore[arg-type]
-gymnasium.register(THINKING, entry_point=Thinking)  # type: ignore[arg-type]
 gymnasium.register(INSTRUCTING, entry_point=Instructing)  # type: ignore[arg-type]
 gymnasium.register(LISTED, entry_point=Listed)  # type: ignore[arg-type]
 
@@ -202,34 +180,6 @@ def test_an_environment_that_lists_its_tasks_is_reset_with_one_of_them(chat: Ren
     look(ids, chat, command)
     with pytest.raises(Refused, match=r"the first observation has \d+ tokens"):
         look(ids, chat, command, max_context=2)
-
-
-def test_a_limit_that_cuts_the_longest_valid_action_is_refused(tmp_path: Path, chat: Renderer) -> None:
-    model = new_model(tmp_path / "model", closed_vocabulary(environments(TEXT_SITE)), hidden=16, layers=1, heads=2)
-    for path in (None, str(model)):
-        raw = {"name": "r", "preset": "tiny", "environments": [{"id": WORDY}], "model": {"path": path}}
-        with pytest.raises(Refused) as refused:
-            call(checks.unread_observations, parse_config(raw))
-        assert str(refused.value) == (
-            "wordy/Wordy-v0: the longest valid action has 9 tokens ('open open open open open open open open open'), "
-            "and `horizon.max_tokens_per_turn` is 4: the environment would read a part of it: set "
-            "`horizon.max_tokens_per_turn` to at least 10"
-        )
-        call(checks.unread_observations, parse_config(raw | {"horizon": {"max_tokens_per_turn": 9}}))
-    thinking = {"horizon": {"max_tokens_per_turn": 12}, "rollout": {"max_thought_tokens": 6}}
-    with pytest.raises(Refused, match=r"is 12, 6 of them for the thought .* to at least 16$"):
-        call(checks.unread_observations, parse_config(raw | thinking))
-
-
-def test_an_action_of_the_oracle_that_the_limit_cuts_is_noted(tmp_path: Path) -> None:
-    model = new_model(tmp_path / "model", closed_vocabulary(environments(TEXT_SITE)), hidden=16, layers=1, heads=2)
-    raw = {"name": "r", "preset": "tiny", "environments": [{"id": THINKING}], "model": {"path": str(model)}}
-    notes: list[str] = []
-    call(checks.unread_observations, parse_config(raw | {"horizon": {"max_tokens_per_turn": 8}}), note=notes.append)
-    (note,) = notes
-    assert "wordy/Thinking-v0: the longest action of the oracle has " in note
-    assert "open open open open open open open open open" in note
-    assert note.endswith("and `horizon.max_tokens_per_turn` is 8, so the policy can write shorter ones only")
 
 
 def test_an_evaluation_of_a_server_stores_nothing(tmp_path: Path) -> None:
