@@ -28,27 +28,23 @@ def plan(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Compute the sizes of a run; exit 1 if it cannot fit, and name settings with which it fits. Nothing is started."""
+    """Compute the sizes of a run; exit 1 if it cannot fit. Nothing is started."""
     from ...trainer.config.loading import load_config
-    from ...trainer.planning.model_source import model_shape
     from ...trainer.planning.plan import plan_run
     from ...trainer.planning.processes import gpus_of
-    from ...trainer.planning.remedies import find_remedies
     from ...trainer.preflight.check import check
     from ...trainer.preflight.refusal import Command, Subject, refuse
 
     run = load_config(config, overrides)
     refuse(check(Subject(run, Command.PLAN)))
     machine = _machine(memory, gpus, gpu_memory, gpus_of(run))
-    shape = model_shape(run)
-    found = plan_run(run, machine, shape)
-    ways = find_remedies(run, machine, shape) if found.refusals else []
+    found = plan_run(run, machine)
     if as_json:
         from ..terminal.output import print_json
 
-        print_json(_document(found, ways))
+        print_json(_document(found))
     else:
-        _print(found, ways)
+        _print(found)
     if found.refusals:
         raise typer.Exit(1)
 
@@ -72,7 +68,7 @@ def _machine(memory: str | None, gpus: int | None, gpu_memory: str | None, neede
     return Machine(own.memory if memory is None else parse_size(memory), sizes)
 
 
-def _document(plan: "Plan", ways: list[list[str]]) -> dict[str, Any]:
+def _document(plan: "Plan") -> dict[str, Any]:
     shape = plan.shape
     return {
         "model": {"type": shape.model_type, "parameters": shape.parameters, "published": shape.is_published},
@@ -98,11 +94,10 @@ def _document(plan: "Plan", ways: list[list[str]]) -> dict[str, Any]:
         "horizon": plan.horizon,
         "flow": plan.flow,
         "refusals": plan.refusals,
-        "remedies": ways,
     }
 
 
-def _print(plan: "Plan", ways: list[list[str]]) -> None:
+def _print(plan: "Plan") -> None:
     from ...trainer.planning.plan import GPU_RESERVE, size
     from ...trainer.planning.processes import HOST
     from ..terminal.output import print_fields, print_text
@@ -138,10 +133,8 @@ def _print(plan: "Plan", ways: list[list[str]]) -> None:
         )
     for refusal in plan.refusals:
         print_text(f"cannot fit: {refusal}")
-    for way in ways:
-        print_text("fits with: " + " ".join(f"--set {one}" for one in way))
-    if plan.refusals and not ways:
-        print_text("no setting makes it fit: choose a smaller model, or a machine with more memory")
+    if plan.refusals:
+        print_text("docs/training.md names the keys that reduce memory")
 
 
 def _verdict(place: "Place") -> str:

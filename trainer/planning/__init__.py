@@ -3,6 +3,5 @@
 Invariant: every size is arithmetic on the configurations of the run and of its model. No weights are read, and neither
 torch nor vLLM is imported. A size that only a measurement can give is a constant whose docstring names the measurement.
 
-To plan for another part of a process, add it to ``learner_memory``, ``engine_memory`` or ``processes``. To offer
-another way out where a run does not fit, add it to ``remedies.CHANGES``.
+To plan for another part of a process, add it to ``learner_memory``, ``engine_memory`` or ``processes``.
 """

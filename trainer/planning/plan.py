@@ -73,11 +73,6 @@ class Plan:
     refusals: list[str]
     """One sentence per reason why the run cannot fit; empty if it fits."""
 
-    @property
-    def overshoot(self) -> int:
-        """Bytes that do not fit, over all places."""
-        return sum(place.overshoot for place in self.places)
-
 
 def plan_run(config: RunConfig, machine: Machine, shape: ModelShape | None = None) -> Plan:
     """Return the plan of a run on a machine.
@@ -140,7 +135,7 @@ def _engine_refusals(engine: EngineMemory) -> list[str]:
     if engine.config.kv_cache_memory_bytes < engine.smallest_cache_bytes and not engine.shape.has_windows:
         found.append(
             f"`engine.kv_cache_memory_bytes` holds {engine.cached_tokens} tokens, and one context has "
-            f"{engine.max_context}"
+            f"{engine.max_context}: set it to at least {engine.smallest_cache_bytes}"
         )
     return found
 

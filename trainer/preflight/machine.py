@@ -6,10 +6,8 @@ from importlib.metadata import PackageNotFoundError, version
 
 from ...errors import TurnwiseError
 from ..planning.machine import Machine, this_machine
-from ..planning.model_source import model_shape
 from ..planning.plan import plan_run
 from ..planning.processes import gpus_of
-from ..planning.remedies import find_remedies
 from ..telemetry.trackers.base import missing_package
 from .refusal import RUNS, Command, Cost, Refusal, Subject, refuses
 
@@ -129,17 +127,13 @@ def too_little_memory(subject: Subject) -> Iterator[Refusal]:
     gpus = None if machine.gpus is None else tuple(int(gpu * more) for gpu in machine.gpus)
     generous = Machine(int(machine.memory * more), gpus)
     try:
-        shape = model_shape(config)
-        plan = plan_run(config, generous, shape)
+        plan = plan_run(config, generous)
     except TurnwiseError:
         return
-    if not plan.refusals:
-        return
-    ways = find_remedies(config, machine, shape)
-    hint = " or ".join(" ".join(f"`--set {one}`" for one in way) for way in ways)
-    yield Refusal(
-        "learner",
-        f"the run cannot fit: {'; '.join(plan.refusals)}",
-        f"It fits with {hint or 'no setting on this machine'}. `turnwise plan CONFIG.toml` prints the memory of each "
-        "process",
-    )
+    if plan.refusals:
+        yield Refusal(
+            "learner",
+            f"the run cannot fit: {'; '.join(plan.refusals)}",
+            "`turnwise plan CONFIG.toml` prints the memory of each process, and docs/training.md names the keys that "
+            "reduce it",
+        )
