@@ -19,8 +19,10 @@ from turnwise.envs.authoring.check import check
 from turnwise.envs.authoring.checks import CHECKS
 from turnwise.envs.dataset import coroutines
 from turnwise.envs.dataset.rows import NUMBERS
+from turnwise.envs.dataset.rubric import Unscored
 from turnwise.envs.errors import ScoringTimeout
 from turnwise.envs.runner.env_thread import EnvThread
+from turnwise.records import UNSCORED
 from turnwise.tests.envs.dataset.capitals import CAPITALS, Capitals, brief, correct, kind
 
 ENV = "dataset/Capitals-v0"
@@ -316,6 +318,16 @@ def test_a_fault_of_the_rubric_is_an_error_and_never_a_reward(rubric: Any, error
     env = kind(rubric=rubric)
     with pytest.raises((EnvironmentBroken, EnvironmentFailed), match=f"(?s){error}"):
         assert env.reset(seed=0) and env.step("Paris")  # noqa: PT018
+
+
+def test_a_function_that_could_not_score_is_named_in_the_extras_of_the_episode() -> None:
+    def polite(action: str) -> float:
+        return Unscored(0.5)
+
+    env = kind(rubric={correct: 1.0, polite: 1.0})
+    env.reset(seed=0, options={"split": "train"})
+    _, reward, _, _, info = env.step("Paris")
+    assert (reward, info["extras"]) == (1.5, {UNSCORED: ["polite"]})
 
 
 def jsonl(path: Path) -> Path:

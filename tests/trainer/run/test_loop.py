@@ -2,11 +2,23 @@
 
 import logging
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from turnwise.records import Limit
 from turnwise.trainer.run.loop import TrainingLoop
+
+
+@pytest.mark.parametrize("name", ["unscored_fraction", "rewards/unscored_fraction"])
+def test_a_judge_without_scores_is_reported_once(name: str) -> None:
+    reported: list[Any] = []
+    context: Any = SimpleNamespace(report=reported.append)
+    nothing: Any = None
+    loop = TrainingLoop(context, nothing, nothing, nothing)
+    for share in (0.1, 0.25, 0.5):
+        loop._warn_of_unscored(cast(Any, SimpleNamespace(metrics={name: share, "loss": 1.0}, update=3)))
+    (note,) = reported
+    assert note.text.startswith("update 3: a judge gave no score to 25% of the episodes (`unscored_fraction`)")
 
 
 def test_a_limit_that_cuts_too_much_is_reported_once_and_not_logged_too(caplog: pytest.LogCaptureFixture) -> None:

@@ -12,7 +12,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 from turnwise.agents.tiny_model import new_model
-from turnwise.records import SCORED_STATUSES, Group, GroupState, Status
+from turnwise.records import SCORED_STATUSES, UNSCORED, Group, GroupState, Status
 from turnwise.tests.trainer.learner.test_grpo import LEARNER, WORDS, assembled, trajectory
 from turnwise.tests.trainer.learner.test_grpo import batch as whole_groups
 from turnwise.tests.trainer.scored_groups import scored
@@ -96,3 +96,12 @@ def test_the_share_of_missing_members_is_a_metric(groups: list[Group]) -> None:
     recorded = batch_metrics([scored(one).group for one in half], batch)
     assert recorded["missing_fraction"] == pytest.approx(1 - there / (SIZE * GROUPS))
     assert batch_metrics(groups, batch)["missing_fraction"] == 0
+
+
+def test_the_share_of_episodes_without_a_score_of_a_judge_is_a_metric(groups: list[Group]) -> None:
+    first, *others = groups
+    marked = [replace(one, extras={UNSCORED: ["polite"]}) for one in first.trajectories]
+    _, batch = assembled(groups)
+    assert batch_metrics(groups, batch)["unscored_fraction"] == 0
+    unscored = [replace(first, trajectories=marked), *others]
+    assert batch_metrics(unscored, batch)["unscored_fraction"] == pytest.approx(1 / GROUPS)
