@@ -14,9 +14,10 @@ from .summary import RunResult
 
 
 class StopRun(Exception):
-    """Raised by a callback: the run stops after this update or evaluation; the same configuration resumes it.
+    """Raised by a callback: the training ends after this update or evaluation, and its policy is evaluated.
 
-    After the last evaluation nothing is left to stop: the run is finished.
+    The same configuration resumes the run. Before the training, the run stops without an evaluation; after the last
+    evaluation nothing is left to stop: the run is finished.
     """
 
 

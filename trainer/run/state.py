@@ -52,6 +52,8 @@ class RunState:
     """The position of a run in its training."""
 
     stop: StopRequest = field(default_factory=StopRequest)
+    ends_early: bool = False
+    """Whether a callback ended the training before its limit; the last evaluation takes place."""
     trained_s: float = 0.0
     """Seconds of training, without start-up, evaluation and checkpoints."""
     current: PolicyVersion | None = None
@@ -64,14 +66,14 @@ class RunState:
         return self.current
 
     async def must_stop(self, context: RunContext) -> bool:
-        """Return whether a signal or `turnwise runs stop` requested the run to stop."""
+        """Return whether a callback, a signal or `turnwise runs stop` requested the training to stop."""
         if not self.stop:
             requested = await context.store.is_stop_requested()
             # A signal may have come during the read.
             if requested and not self.stop:
                 context.report(Note(f"{STOP_REASON}: stopping after this update; the same command resumes the run"))
                 self.stop.request(STOP_REASON)
-        return bool(self.stop)
+        return bool(self.stop) or self.ends_early
 
     def checkpoint_json(self, context: RunContext, evaluations: Mapping[str, EvalResult]) -> dict[str, Any]:
         """Return the state that a checkpoint stores, as JSON values; ``InitialState.state`` is read from it."""

@@ -17,7 +17,7 @@ from turnwise.trainer.run.callbacks import Callbacks
 from turnwise.trainer.run.driver import LAST_STEPS_S, Driver
 from turnwise.trainer.run.identity import RunIdentity
 from turnwise.trainer.shutdown import SHUTDOWN
-from turnwise.trainer.telemetry.events import EvalResult
+from turnwise.trainer.telemetry.events import EvalResult, Note
 from turnwise.trainer.telemetry.trackers.base import TrackedRun
 
 SETTINGS: dict[str, Any] = {
@@ -64,6 +64,49 @@ def test_a_stop_at_the_last_evaluation_leaves_a_finished_run(driver: Driver, mon
     monkeypatch.setattr(driver, "_prepare", prepare)
     assert cast(object, asyncio.run(driver._run())) == "finished"
     assert driver._state.stop.reason == "callback `Stopping`: good enough"
+
+
+@pytest.mark.parametrize(("seconds", "status"), [(1.0, "stopped"), (1e9, "finished")])
+def test_a_stop_during_the_training_evaluates_the_policy(
+    driver: Driver, monkeypatch: pytest.MonkeyPatch, seconds: float, status: str
+) -> None:
+    monkeypatch.setattr(driver_module, "summarize", lambda *values: values[2:4])
+    state, results, reported = driver._state, dict[str, EvalResult](), list[Any]()
+
+    async def evaluate(name: str, update: int) -> None:
+        results[name] = EVALUATION
+
+    async def opened(*values: object) -> None:
+        """Play nothing."""
+
+    async def prepare() -> object:
+        state.current, state.trained_s = PolicyVersion("r", 1, None, 0), seconds
+        evaluator = SimpleNamespace(evaluate=evaluate, results=results)
+        driver._session = cast(Any, SimpleNamespace(context=None, evaluator=evaluator))
+        return SimpleNamespace(learner=SimpleNamespace(close=lambda: None))
+
+    class Loop:
+        def __init__(self, *values: object) -> None:
+            assert not state.ends_early
+
+        async def train(self) -> None:
+            for _ in range(2):
+                driver._receive(EVALUATION)
+            context: Any = SimpleNamespace(store=SimpleNamespace(is_stop_requested=no))
+            assert await state.must_stop(context)
+
+    async def no() -> bool:
+        return False
+
+    driver._config = driver._config.model_copy(update={"max_seconds": 1e6})
+    monkeypatch.setattr(driver, "_report", reported.append)
+    monkeypatch.setattr(driver, "_prepare", prepare)
+    monkeypatch.setattr("turnwise.trainer.run.played_groups.PlayedGroups.open", opened)
+    monkeypatch.setattr("turnwise.trainer.run.loop.TrainingLoop", Loop)
+    assert cast(object, asyncio.run(driver._run())) == ({"after": EVALUATION}, status)
+    assert [one.text for one in reported if isinstance(one, Note)] == [
+        "callback `Stopping`: good enough: the training ends, and its policy is evaluated"
+    ]
 
 
 def test_a_stop_before_the_first_version_is_an_error_of_turnwise(
