@@ -121,7 +121,6 @@ def evaluate(
         return
     from ...trainer.evaluation.heldout import GREEDY_SAMPLES
     from ...trainer.evaluation.tasks import evaluate as run
-    from ...trainer.telemetry.progress import INTERVAL_S
 
     samples, progress = samples or settings.samples, Progress()
     try:
@@ -142,7 +141,6 @@ def evaluate(
             api_key_env=api_key_env,
             name=name,
             report=progress.show,
-            report_interval_s=1.0 if progress.is_live else INTERVAL_S,
         )
     finally:
         progress.clear()

@@ -154,21 +154,21 @@ class Progress:
     a terminal."""
 
     def __init__(self) -> None:
-        self.is_live = sys.stderr.isatty()
+        self._is_live = sys.stderr.isatty()
         self._last = -REFRESH_INTERVAL_S
         self._is_shown = False
 
     def __call__(self, stage: str, done: int, total: int) -> None:
         """Show ``done`` of ``total`` units of a stage; a total of 0 is unknown."""
-        if not self.is_live or (now := monotonic()) - self._last < REFRESH_INTERVAL_S:
+        if not self._is_live or (now := monotonic()) - self._last < REFRESH_INTERVAL_S:
             return
         self._last = now
         self.show(f"{stage}: {done:,}" + (f" of {total:,}" if total else ""))
 
     def show(self, text: str) -> None:
         """Show a text; on a line of its own if stderr is not a terminal."""
-        self._is_shown = self.is_live
-        sys.stderr.write(f"\r\x1b[K{text}" if self.is_live else f"{text}\n")
+        self._is_shown = self._is_live
+        sys.stderr.write(f"\r\x1b[K{text}" if self._is_live else f"{text}\n")
         sys.stderr.flush()
 
     def clear(self) -> None:

@@ -17,7 +17,7 @@ from ...store.run_store import RunStore
 from ..config.sections import HELD_OUT_SEED, EnvironmentConfig
 from ..telemetry.events import EvalResult
 from ..telemetry.limits import LimitCounts
-from ..telemetry.progress import INTERVAL_S, remaining, reported
+from ..telemetry.progress import remaining, reported
 
 LOG = logging.getLogger(__name__)
 
@@ -100,7 +100,6 @@ async def play_tasks(
     horizon: Horizon,
     play: Callable[[Group], Awaitable[Sequence[Outcome]]],
     report: Callable[[str], None] = lambda text: None,
-    interval_s: float = INTERVAL_S,
 ) -> list[tuple[Task, Outcome]]:
     """Open one group per task, play it, close it, and return how each episode ended.
 
@@ -110,7 +109,7 @@ async def play_tasks(
         name: distinguishes the groups of this evaluation from others of the run.
         tasks: each with its number of episodes.
         play: plays an open group and returns its outcomes; it bounds the episodes that play at once.
-        report: receives a line of progress every ``interval_s``.
+        report: receives a line of progress every ``progress.INTERVAL_S``.
     """
 
     places, opened, ended = asyncio.Semaphore(MAX_OPEN), set[str](), list[Outcome]()
@@ -134,7 +133,7 @@ async def play_tasks(
         return [(task, outcome) for outcome in outcomes]
 
     try:
-        async with reported(report, line, interval_s), asyncio.TaskGroup() as playing:
+        async with reported(report, line), asyncio.TaskGroup() as playing:
             played = [playing.create_task(one(number, *task)) for number, task in enumerate(tasks)]
     except (BaseExceptionGroup, asyncio.CancelledError) as error:
         with log_errors(LOG, "the groups of an evaluation could not be closed"):

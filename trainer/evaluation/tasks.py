@@ -18,7 +18,6 @@ from ..config.sections import EnvironmentConfig
 from ..preflight.refusal import Command
 from ..shutdown import SHUTDOWN
 from ..telemetry.events import EvalResult
-from ..telemetry.progress import INTERVAL_S
 from .heldout import SEED_STRIDE, first_task, held_out, play_tasks, summarize
 from .session import session
 from .stored_policy import named_policy
@@ -44,7 +43,6 @@ def evaluate(
     max_tokens: int | None = None,
     config: RunConfig | None = None,
     report: Callable[[str], None] = lambda text: None,
-    report_interval_s: float = INTERVAL_S,
 ) -> EvalResult:
     """Play ``tasks`` tasks and store the episodes: of an environment that enumerates its tasks, the first ones.
 
@@ -67,7 +65,7 @@ def evaluate(
         api_key_env: name of the environment variable with the key of a server.
         max_tokens: replaces the sampled tokens per turn of the horizon.
         config: its horizon, engine and sandboxes are those of the episodes, also of a checkpoint's of another run.
-        report: receives a line of progress every ``report_interval_s``, and one when a model is loaded.
+        report: receives a line of progress every ten seconds, and one when a model is loaded.
         name: of the evaluation's run, which no other run has; empty to derive one from the policy and the time.
         seed: two seeds give evaluations that share no task, unless the environment enumerates its tasks; 0 gives the
             tasks that a training run is evaluated on.
@@ -99,9 +97,7 @@ def evaluate(
         if chosen.folder is not None:
             report("starting Ray, then the model and the engine")
         played = opened.play(
-            lambda players: play_tasks(
-                players.store, "eval", wanted, opened.horizon, players.play, report, report_interval_s
-            ),
+            lambda players: play_tasks(players.store, "eval", wanted, opened.horizon, players.play, report),
             split=split,
             tasks=len(problems),
             samples=samples,

@@ -86,8 +86,7 @@ class UpdateStep:
     def progress(self, update: int, seconds: float) -> str:
         """Return a line about an update that began ``seconds`` ago."""
         done, total = self._learner.passed
-        counts = f"{done:,} of {total:,} tokens, " if total else ""
-        return f"update {update}: {counts}{remaining(done, total, seconds)}"
+        return f"update {update}: {f'{done:,} of {total:,} tokens, ' * bool(total)}{remaining(done, total, seconds)}"
 
     async def lease(self) -> list[ScoredGroup]:
         """Return a batch of groups with their stored rewards, or an empty list if too few groups are ready."""

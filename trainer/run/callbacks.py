@@ -16,8 +16,7 @@ from .summary import RunResult
 class StopRun(Exception):
     """Raised by a callback: the training ends after this update or evaluation, and its policy is evaluated.
 
-    The same configuration resumes the run. Before the training, the run stops without an evaluation; after the last
-    evaluation nothing is left to stop: the run is finished.
+    The same configuration resumes the run. Before the training, the run stops at once; after it, nothing stops.
     """
 
 

@@ -152,7 +152,6 @@ class Driver:
                 source = await kind.open(session.context, state, parts)
                 self._trains = True
                 await TrainingLoop(session.context, state, parts, source).train()
-                self._trains = False
             if not state.stop:
                 status = await state.stop.cancel_on_request(self._evaluate_last(session)) or status
         finally:
@@ -165,9 +164,9 @@ class Driver:
     async def _evaluate_last(self, session: _Session) -> str:
         """Evaluate the trained policy; with that, the run is finished, unless a callback ended it before its limit."""
         state = self._state
+        is_over = not state.ends_early or self._config.progress(state.version.update, state.trained_s) >= 1.0
         await session.evaluator.evaluate("after", state.version.update)
-        is_over = self._config.progress(state.version.update, state.trained_s) >= 1.0
-        return "stopped" if state.ends_early and not is_over else "finished"
+        return "finished" if is_over else "stopped"
 
     async def _prepare(self) -> RunParts:
         """Start the actors, record the run, and return its parts when the first version is served."""
@@ -225,13 +224,8 @@ class Driver:
     def _receive(self, event: Event) -> None:
         """Pass an event to the user interface, and to the callbacks, which may stop the run."""
         self._report(event)
-        self._callbacks.receive(event, self._end_early if self._trains else self._state.stop.request)
-
-    def _end_early(self, reason: str) -> None:
-        """End the training after this update: the last evaluation takes place."""
-        if not self._state.ends_early:
-            self._report(Note(f"{reason}: the training ends, and its policy is evaluated"))
-        self._state.ends_early = True
+        end_early = partial(setattr, self._state, "ends_early")
+        self._callbacks.receive(event, end_early if self._trains else self._state.stop.request)
 
     async def _start_trackers(self, context: RunContext, initial: InitialState) -> None:
         """Start the trackers of the run."""

@@ -52,8 +52,8 @@ class RunState:
     """The position of a run in its training."""
 
     stop: StopRequest = field(default_factory=StopRequest)
-    ends_early: bool = False
-    """Whether a callback ended the training before its limit; the last evaluation takes place."""
+    ends_early: str = ""
+    """Why a callback ended the training before its limit; the last evaluation takes place."""
     trained_s: float = 0.0
     """Seconds of training, without start-up, evaluation and checkpoints."""
     current: PolicyVersion | None = None
@@ -73,7 +73,7 @@ class RunState:
             if requested and not self.stop:
                 context.report(Note(f"{STOP_REASON}: stopping after this update; the same command resumes the run"))
                 self.stop.request(STOP_REASON)
-        return bool(self.stop) or self.ends_early
+        return bool(self.stop or self.ends_early)
 
     def checkpoint_json(self, context: RunContext, evaluations: Mapping[str, EvalResult]) -> dict[str, Any]:
         """Return the state that a checkpoint stores, as JSON values; ``InitialState.state`` is read from it."""

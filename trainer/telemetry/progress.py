@@ -10,15 +10,13 @@ INTERVAL_S = 10.0
 
 
 @asynccontextmanager
-async def reported(
-    report: Callable[[str], None], line: Callable[[float], str], interval_s: float = INTERVAL_S
-) -> AsyncIterator[None]:
-    """While the context is open, report ``line`` of the seconds so far every ``interval_s``."""
+async def reported(report: Callable[[str], None], line: Callable[[float], str]) -> AsyncIterator[None]:
+    """While the context is open, report ``line`` of the seconds so far every ``INTERVAL_S``."""
     began = monotonic()
 
     async def repeat() -> None:
         while True:
-            await asyncio.sleep(interval_s)
+            await asyncio.sleep(INTERVAL_S)
             report(line(monotonic() - began))
 
     repeating = asyncio.ensure_future(repeat())

@@ -13,6 +13,7 @@ from turnwise.rates import Rate, is_counted, success_rate, wilson
 from turnwise.records import Group, GroupState, Horizon, Outcome, Status
 from turnwise.trainer.config.sections import HELD_OUT_SEED, EnvironmentConfig
 from turnwise.trainer.evaluation.heldout import held_out, labels, play_tasks, rates, summarize
+from turnwise.trainer.telemetry import progress
 from turnwise.trainer.telemetry.events import EvalResult
 
 SITE, TINY = "turnwise/TextSite-v0", "turnwise/TinyWeb-v0"
@@ -163,7 +164,8 @@ def test_the_first_engine_that_cannot_serve_or_a_stop_ends_the_others_and_closes
     assert sorted(closed) == [(f"r:eval-e-{number}", GroupState.FAILED) for number in range(3)]
 
 
-def test_progress_has_the_episodes_done_their_success_and_an_estimate() -> None:
+def test_progress_has_the_episodes_done_their_success_and_an_estimate(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "INTERVAL_S", 0.05)
     reported: list[str] = []
 
     async def nothing(*values: object) -> None:
@@ -177,7 +179,7 @@ def test_progress_has_the_episodes_done_their_success_and_an_estimate() -> None:
 
     store = SimpleNamespace(run="r", open_group=nothing, close_group=nothing)
     tasks = [(task, 1) for task in held_out([EnvironmentConfig(id=SITE)], 3)]
-    playing = play_tasks(store, "e", tasks, Horizon(1, 1, 1, 1), play, reported.append, 0.05)  # type: ignore[arg-type]
+    playing = play_tasks(store, "e", tasks, Horizon(1, 1, 1, 1), play, reported.append)  # type: ignore[arg-type]
     asyncio.run(playing)
     assert reported[0] == "2 of 3 episodes, success 1.000 so far, about 0 s remain"
 

@@ -17,7 +17,7 @@ from turnwise.trainer.run.callbacks import Callbacks
 from turnwise.trainer.run.driver import LAST_STEPS_S, Driver
 from turnwise.trainer.run.identity import RunIdentity
 from turnwise.trainer.shutdown import SHUTDOWN
-from turnwise.trainer.telemetry.events import EvalResult, Note
+from turnwise.trainer.telemetry.events import EvalResult
 from turnwise.trainer.telemetry.trackers.base import TrackedRun
 
 SETTINGS: dict[str, Any] = {
@@ -71,7 +71,7 @@ def test_a_stop_during_the_training_evaluates_the_policy(
     driver: Driver, monkeypatch: pytest.MonkeyPatch, seconds: float, status: str
 ) -> None:
     monkeypatch.setattr(driver_module, "summarize", lambda *values: values[2:4])
-    state, results, reported = driver._state, dict[str, EvalResult](), list[Any]()
+    state, results = driver._state, dict[str, EvalResult]()
 
     async def evaluate(name: str, update: int) -> None:
         results[name] = EVALUATION
@@ -99,14 +99,11 @@ def test_a_stop_during_the_training_evaluates_the_policy(
         return False
 
     driver._config = driver._config.model_copy(update={"max_seconds": 1e6})
-    monkeypatch.setattr(driver, "_report", reported.append)
     monkeypatch.setattr(driver, "_prepare", prepare)
     monkeypatch.setattr("turnwise.trainer.run.played_groups.PlayedGroups.open", opened)
     monkeypatch.setattr("turnwise.trainer.run.loop.TrainingLoop", Loop)
     assert cast(object, asyncio.run(driver._run())) == ({"after": EVALUATION}, status)
-    assert [one.text for one in reported if isinstance(one, Note)] == [
-        "callback `Stopping`: good enough: the training ends, and its policy is evaluated"
-    ]
+    assert state.ends_early == "callback `Stopping`: good enough"
 
 
 def test_a_stop_before_the_first_version_is_an_error_of_turnwise(

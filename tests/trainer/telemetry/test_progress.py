@@ -2,14 +2,17 @@
 
 import asyncio
 
+import pytest
+from turnwise.trainer.telemetry import progress
 from turnwise.trainer.telemetry.progress import remaining, reported
 
 
-def test_lines_come_at_the_interval_until_the_end() -> None:
+def test_lines_come_at_the_interval_until_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "INTERVAL_S", 0.05)
     lines: list[str] = []
 
     async def work(seconds: float) -> int:
-        async with reported(lines.append, lambda so_far: f"{so_far >= 0.05}", 0.05):
+        async with reported(lines.append, lambda so_far: f"{so_far >= 0.05}"):
             await asyncio.sleep(seconds)
         count = len(lines)
         await asyncio.sleep(0.1)

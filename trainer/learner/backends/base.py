@@ -32,8 +32,8 @@ class LearnerBackend(Protocol):
     """Weights, optimizer and update of a policy. Every method blocks."""
 
     config: LearnerConfig
-    passed: tuple[int, int]
-    """Trained tokens that the present update has passed, of all of its passes; 0 of 0 outside of it or if unknown."""
+    passed: list[int]
+    """Tokens that the present update has trained on, and those of all its epochs; zeros outside of it or if unknown."""
 
     def update(
         self,

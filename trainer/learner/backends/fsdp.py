@@ -68,7 +68,7 @@ class FsdpLearner:
         import ray
 
         self.config = config
-        self.passed = (0, 0)
+        self.passed = [0, 0]
         self.loss = loss
         self.proximal = proximal
         self._allowance_s = loading_allowance_s(Path(model))

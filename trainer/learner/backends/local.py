@@ -68,7 +68,7 @@ class Learner:
         """
         torch.set_num_threads(config.num_threads)
         self.config = config
-        self.passed = (0, 0)
+        self.passed = [0, 0]
         self.loss = loss
         self.proximal = proximal
         self.temperature = temperature
@@ -204,9 +204,8 @@ class Learner:
             for part in split_minibatches(sizes, episodes, config.num_minibatches, stream)
         ]
         start: list[Tensor] | None = None
-        scores_first = len(parts) > 1 and self.proximal.needs_start
-        self.passed = (0, (config.num_epochs + scores_first) * sum(sizes))
-        if scores_first:
+        self.passed = [0, config.num_epochs * sum(sizes)]
+        if len(parts) > 1 and self.proximal.needs_start:
             start = self._logprobs_by_sample(trained, sizes)
         self.proximal.start_update(dict(self.named_parameters()))
         metrics = MetricReducer()
@@ -218,7 +217,7 @@ class Learner:
             is_traced = number <= len(parts) // config.num_epochs  # the first pass
             step_trace = (trace, [positions[index] for index in part]) if trace is not None and is_traced else None
             steps.append(self._optimizer_step(chosen, start_logprobs, name, metrics, step_trace))
-        self.passed = (0, 0)
+        self.passed = [0, 0]
         means = {
             key: sum(step[key] for step in steps) / len(steps) if steps else empty
             for key, empty in STEP_METRICS.items()
@@ -252,15 +251,9 @@ class Learner:
         for one, part in zip(minibatch.micro_batches, minibatch.parts, strict=True):
             positions = np.concatenate([np.arange(starts[index], starts[index + 1]) for index in part])
             flat[torch.as_tensor(positions, device=flat.device)] = self.compute_logprobs(one)
-            self._pass(one)
         self._idle(minibatch)
         total = self._ranks.sum(flat, "the sum of the log-probabilities at the start of the update")
         return list(torch.split(total, list(sizes)))
-
-    def _pass(self, one: MicroBatch) -> None:
-        """Count the tokens of a micro-batch as passed."""
-        done, total = self.passed
-        self.passed = (done + len(one.targets), total)
 
     def _idle(self, minibatch: Minibatch) -> None:
         """Take part in the forward pass of the other ranks' last micro-batch."""
@@ -310,7 +303,7 @@ class Learner:
             output.loss.backward()  # type: ignore[no-untyped-call]
             own_loss += float(output.loss.detach())
             own_metrics.add(output.metrics)
-            self._pass(one)
+            self.passed[0] += len(one.targets)
             if self.config.device == "cpu":
                 del batch, output
                 return_freed_memory()
