@@ -76,7 +76,7 @@ def test_a_chart_has_the_lines_that_have_values() -> None:
 
 def test_every_chart_comes_first_or_folds_away_and_the_query_opens_sections() -> None:
     folded = sections(None)
-    assert [one.title for one in leading()] == ["Success", "Staleness", "Horizon"]
+    assert [one.title for one in leading()] == ["Success", "Staleness", "Turns per episode"]
     assert [*leading(), *(chart for one in folded for chart in one.charts)] == list(CHARTS)
     assert [one.name for one in folded if one.is_open] == ["returns", "learning"]
     assert [one.name for one in sections("speed,returns") if one.is_open] == ["returns", "speed"]
