@@ -12,8 +12,10 @@ import asyncio
 import os
 import threading
 from collections.abc import Awaitable, Iterator, Sequence
+from concurrent.futures import wait
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from dataclasses import dataclass
 from math import inf
 from time import monotonic
 from typing import Any
@@ -21,42 +23,21 @@ from typing import Any
 from ..errors import EnvTimeout
 
 GRACE_S = 1.0
-"""Time from the timeout on in which a coroutine must end after its cancellation, and in which a loop must answer."""
+"""Time in which a loop must answer, and between two looks at the timeouts, which may move."""
 
 _submitting = threading.Lock()
 _loops: dict[int, asyncio.AbstractEventLoop] = {}
 """The loop of this process, by its id: a fork has no thread that runs the loop of its parent."""
 
 
+@dataclass(slots=True)
 class _Clock:
     """The timeout of one coroutine."""
 
-    def __init__(self, timeout_s: float) -> None:
-        self.due = monotonic() + timeout_s
-        """When it expires, on the monotonic clock; infinity while it does not count."""
-        self.timer: asyncio.Timeout | None = None
-        self.holds = 0
-        self.left_s = timeout_s
-
-    def move(self, due: float) -> None:
-        """Let the timeout expire at another time; called in the coroutine."""
-        self.due = due
-        if self.timer is not None and not self.timer.expired():
-            self.timer.reschedule(None if due == inf else asyncio.get_running_loop().time() + due - monotonic())
-
-    async def run(self, work: Awaitable[Any]) -> Any:
-        """Return the result of ``work``, or its exception. Raises EnvTimeout: the timeout expired."""
-        _clock.set(self)
-        try:
-            async with asyncio.timeout(None) as self.timer:
-                self.move(self.due)
-                return await asyncio.gather(work, return_exceptions=True)
-        except TimeoutError:
-            raise _Late from None
-
-
-class _Late(Exception):
-    """A coroutine did not end before its timeout."""
+    due: float = inf
+    """When it expires, on the monotonic clock; infinity before the start, and while it does not count."""
+    left_s: float = 0.0
+    holds: int = 0
 
 
 _clock: ContextVar[_Clock | None] = ContextVar("_clock", default=None)
@@ -65,17 +46,16 @@ _clock: ContextVar[_Clock | None] = ContextVar("_clock", default=None)
 @contextmanager
 def unlimited() -> Iterator[None]:
     """Let no time inside count against the timeout of the coroutine that runs: its waits inside have their own."""
-    clock = _clock.get() or _Clock(inf)
+    clock = _clock.get() or _Clock()
     clock.holds += 1
     if clock.holds == 1:
-        clock.left_s = clock.due - monotonic()
-        clock.move(inf)
+        clock.left_s, clock.due = clock.due - monotonic(), inf
     try:
         yield
     finally:
         clock.holds -= 1
         if not clock.holds:
-            clock.move(monotonic() + clock.left_s)
+            clock.due = monotonic() + clock.left_s
 
 
 def results_of(
@@ -86,32 +66,33 @@ def results_of(
     Raises:
         EnvTimeout: one did not end within ``timeout_s``, and all are cancelled; it is of the type ``error``.
     """
-    clocks = [_Clock(timeout_s) for _ in work]
+    clocks = [_Clock() for _ in work]
+
+    async def run(clock: _Clock, one: Awaitable[Any]) -> Any:
+        _clock.set(clock)
+        clock.due = monotonic() + timeout_s
+        results = await asyncio.gather(one, return_exceptions=True)
+        clock.due = inf
+        return results[0]
 
     async def all_of() -> list[Any]:
-        tasks = [asyncio.ensure_future(clock.run(one)) for clock, one in zip(clocks, work, strict=True)]
-        try:
-            return [one for (one,) in await asyncio.gather(*tasks)]
-        finally:
-            for task in tasks:
-                task.cancel()
+        return await asyncio.gather(*map(run, clocks, work))
 
     with _submitting:
         loop = _loop()
         future = asyncio.run_coroutine_threadsafe(all_of(), loop)
-    while True:
-        with suppress(TimeoutError, _Late):
-            return future.result(GRACE_S)
-        is_late = monotonic() >= min(clock.due for clock in clocks) + GRACE_S
-        if future.done() or is_late or (_loops.get(os.getpid()) is not loop and not _answers(loop)):
+    while not future.done():
+        due = min(clock.due for clock in clocks)
+        if monotonic() >= due or (_loops.get(os.getpid()) is not loop and not _answers(loop)):
             break
+        wait([future], min(GRACE_S, due - monotonic()))
+    else:
+        return future.result()
+    future.cancel()
     late = f"{name} did not return before its timeout"
-    if not future.done():
+    if not _answers(loop):
         _drop(loop)
-        late += (
-            ", nor when it was cancelled: it or another asynchronous function blocks their event loop; `await` "
-            "what takes long"
-        )
+        late += ": it or another asynchronous function blocks their event loop; `await` what takes long"
     raise error(late)
 
 

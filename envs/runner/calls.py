@@ -26,8 +26,8 @@ T = TypeVar("T")
 
 MEAN_CALL_MAX_S = 0.005
 """Mean duration of the calls of an environment, in seconds, above which its instances do not share a thread."""
-SCORING_POLL_S = 1.0
-"""Seconds between checks of a call that scores, whose timeout may move."""
+POLL_INTERVAL_S = 1.0
+"""Seconds between checks of a late call, whose timeout moves while it scores."""
 MEAN_RATE = 0.02
 """Weight of one call in that mean. A call of 0.25 s exceeds the bound alone."""
 
@@ -195,10 +195,7 @@ class Calls:
         if late:
             self._replace(late)
         if self._calls:
-            due = min(call.due(now) for call in self._calls)
-            self._watch_until(
-                min(due, now + SCORING_POLL_S) if any(call.place.scoring_s for call in self._calls) else due
-            )
+            self._watch_until(min(now + POLL_INTERVAL_S, *(call.due(now) for call in self._calls)))
 
     def _replace(self, late: list[_Call]) -> None:
         # The abandoned thread alone closes its environment, after the call: a new one would close it during the call.

@@ -136,6 +136,20 @@ def test_asynchronous_functions_run_at_the_same_time_and_end_at_the_timeout() ->
         env.step("Paris")
 
 
+def test_the_timeout_of_a_function_that_has_returned_ends_no_other_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(coroutines, "GRACE_S", 0.05)
+
+    async def at_once() -> int:
+        return 1
+
+    async def waits_for_its_turn() -> int:
+        with coroutines.unlimited():
+            await asyncio.sleep(0.5)
+        return 1
+
+    assert coroutines.results_of([at_once(), waits_for_its_turn()], 0.2, "they") == [1, 1]
+
+
 def test_a_function_that_blocks_the_event_loop_ends_at_the_timeout_and_blocks_no_later_call(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
