@@ -78,7 +78,7 @@ def test_every_chart_comes_first_or_folds_away_and_the_query_opens_sections() ->
     folded = sections(None)
     assert [one.title for one in leading()] == ["Success", "Staleness", "Turns per episode"]
     assert [*leading(), *(chart for one in folded for chart in one.charts)] == list(CHARTS)
-    assert [one.name for one in folded if one.is_open] == ["returns", "learning"]
+    assert [one.name for one in folded if one.is_open] == ["returns", "learning", "components"]
     assert [one.name for one in sections("speed,returns") if one.is_open] == ["returns", "speed"]
     assert [one.name for one in sections("none") if one.is_open] == []
     assert {one.title: one.section for one in CHARTS}["Invalid actions"] == "returns", "their turns are trained on"
