@@ -70,3 +70,11 @@ def reason(item: Mapping[str, Any]) -> str:
     if text is None:
         return str(item["msg"]).removeprefix("Value error, ").replace("Input should be", "must be")
     return text.format(**item.get("ctx", {}))
+
+
+def shown(value: object) -> str:
+    """Return a value for an error: the beginning of its ``repr``, on one line."""
+    try:
+        return f"{' '.join(repr(value).split()):.80}"
+    except Exception:  # noqa: BLE001 - it may be any object, or an int with more digits than Python writes
+        return "a value that cannot be printed"

@@ -48,6 +48,8 @@ class Command(typer.core.TyperCommand):
 def _name_runs(ctx: Any, parameter: Any, value: str | None) -> None:
     """Name the folder of runs for this process and those that it starts."""
     if value:
+        if "\0" in value:
+            raise typer.BadParameter("a path has no null character", ctx, parameter)
         set_variable(RUNS_VARIABLE, str(Path(value).absolute()))
 
 

@@ -38,7 +38,8 @@ from gymnasium.spaces import Space
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 from numpy.typing import NDArray
 
-from .errors import EnvironmentBroken, shown
+from ..errors import shown
+from .errors import EnvironmentBroken
 from .spaces import FreeText, Png
 
 T = TypeVar("T")

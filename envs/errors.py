@@ -66,14 +66,6 @@ def wrap_error(call: str, error: BaseException) -> EnvError:
     return failed
 
 
-def shown(value: object) -> str:
-    """Return a value of an environment for an error: the beginning of its ``repr``, on one line."""
-    try:
-        return f"{' '.join(repr(value).split()):.80}"
-    except Exception:  # noqa: BLE001 - it may be any object, or an int with more digits than Python writes
-        return "a value that cannot be printed"
-
-
 def _cut(text: str) -> str:
     if len(text) <= MAX_ERROR_CHARS:
         return text

@@ -12,7 +12,7 @@ from shlex import quote
 from types import ModuleType
 from typing import Any
 
-_MODULE = re.compile(r"[\w.]+(?=:)")
+_NO_NAME = re.compile(r"[^\w.]")
 _admitted: frozenset[str] | None = None
 
 
@@ -34,7 +34,8 @@ def admit_only(modules: Collection[str] | None) -> None:
 def admit(given: object) -> None:
     """Admit the module of each name in a value that a person gave, such as a configuration or the text of an option."""
     if _admitted is not None:
-        admit_only(_admitted.union(_MODULE.findall(str(given))))
+        before_colons = str(given).split(":")[:-1]
+        admit_only(_admitted.union(_NO_NAME.split(part)[-1] for part in before_colons))
 
 
 def import_named(module: str) -> ModuleType:

@@ -15,9 +15,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ...errors import suggestion
+from ...errors import shown, suggestion
 from ...sandbox.errors import SandboxError
-from ..errors import EnvironmentBroken, ScoringTimeout, shown, wrap_error
+from ..errors import EnvironmentBroken, ScoringTimeout, wrap_error
 from .coroutines import results_of
 from .rows import Row
 

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from ...errors import shown
 from ..base import Image, Obs, TurnEnv
-from ..errors import EnvironmentBroken, shown
+from ..errors import EnvironmentBroken
 from ..spaces import Png
 
 MAX_OBSERVATION_BYTES = 8 * 2**20

@@ -128,7 +128,7 @@ def listed_and_replayed(folder: Path, *finished: str) -> None:
     assert dict.fromkeys(finished, "finished").items() <= {one["id"]: one["status"] for one in runs}.items()
     listed = json.loads(command(folder, "trajectories", "list", "--run", "small", "--limit", "5", "--json").stdout)
     assert len(listed) == 5
-    replayed = command(folder, "trajectories", "replay", "--run", "small", "--sample", "5")
+    replayed = command(folder, "trajectories", "replay", "--run", "small", "--sample", "5", "--import", "flaky_mod")
     assert replayed.returncode == 0, replayed.stdout + replayed.stderr
 
 

@@ -39,11 +39,12 @@ def test_every_command_that_runs_an_environment_prints_json_alone(turnwise: Turn
     run = only_json(ran)["run"]
     ids = turnwise("trajectories", "list", "--run", run, "--ids").out.split()
     assert len(ids) == 2
-    assert len(only_json(turnwise("trajectories", "replay", *ids, "--json"))) == 2
-    branched = only_json(turnwise("trajectories", "branch", ids[0], "--at", "1", "--policy", "random", "--json"))
+    named = ("--import", PRINTS.partition(":")[0], "--json")
+    assert len(only_json(turnwise("trajectories", "replay", *ids, *named))) == 2
+    branched = only_json(turnwise("trajectories", "branch", ids[0], "--at", "1", "--policy", "random", *named))
     assert len(branched["episodes"]) == 1
     assert only_json(turnwise("envs", "check", PRINTS, "--json"))["ok"]
-    exported = turnwise("trajectories", "export", "--out", "out.jsonl", "--format", "messages", "--run", run, "--json")
+    exported = turnwise("trajectories", "export", "--out", "out.jsonl", "--format", "messages", "--run", run, *named)
     assert exported.code == 0, exported.err
     only_json(exported)
 

@@ -32,7 +32,17 @@ def test_an_evaluation_stays_in_its_folder(turnwise: Turnwise, tmp_path: Path, e
     assert list(elsewhere.iterdir()) == []
     assert json.loads(run("runs", "show", name, "--json"))["status"] == "finished"
     ids = run("trajectories", "list", "--run", name, "--ids").split()
-    run("trajectories", "export", "--out", "out.jsonl", "--format", "messages", *ids)
+    run(
+        "trajectories",
+        "export",
+        "--out",
+        "out.jsonl",
+        "--format",
+        "messages",
+        "--import",
+        MOVES.partition(":")[0],
+        *ids,
+    )
     assert (tmp_path / "here" / "out.jsonl").exists()
     assert list(elsewhere.iterdir()) == []
 
