@@ -6,12 +6,14 @@ The head of docs/commands.md (``tools/commands_head.md``) lists the rules of its
 import sys
 from collections.abc import Callable
 from functools import wraps
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
 from typer.exceptions import TyperException
 
 from .. import __version__
+from ..errors import TurnwiseError
 from ..logs import set_level
 from ..process.output import claim_output
 from ..process.user_code import admit, admit_only
@@ -90,6 +92,15 @@ def root(
     """Train language-model agents by reinforcement learning in real multi-turn environments."""
 
 
+def _import(modules: list[str] | None) -> None:
+    for module in modules or []:
+        admit(f"{module}:")
+        try:
+            import_module(module)
+        except (Exception, SystemExit) as error:
+            raise TurnwiseError(f"`--import {module}`: {type(error).__name__}: {error}") from error
+
+
 def _claiming(run: Callable[..., Any] | None) -> Callable[..., Any]:
     """Return a command that claims stdout first, and admits the modules that its options name: ``--help`` does not."""
     assert run is not None  # noqa: S101
@@ -98,6 +109,7 @@ def _claiming(run: Callable[..., Any] | None) -> Callable[..., Any]:
     def claiming(*arguments: Any, **options: Any) -> Any:
         claim_output()
         admit([options.get(name) for name in NAMING])
+        _import(options.get("modules"))
         return run(*arguments, **options)
 
     return claiming

@@ -6,7 +6,6 @@ import re
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 from urllib.parse import quote
@@ -16,7 +15,6 @@ import typer
 from ..errors import TurnwiseError
 from ..logs import Level, to_terminal
 from ..masking import without_secrets
-from ..process.user_code import admit
 from ..records import Purpose, Status
 from ..store.project import DEFAULT_STORE, InvalidProject, project_store
 from .terminal.output import console
@@ -70,18 +68,9 @@ def complete_run(ctx: typer.Context, incomplete: str) -> list[str]:
     return []
 
 
-def _import(modules: list[str] | None) -> None:
-    for module in modules or []:
-        admit(f"{module}:")
-        try:
-            import_module(module)
-        except (Exception, SystemExit) as error:
-            raise TurnwiseError(f"`--import {module}`: {type(error).__name__}: {error}") from error
-
-
 Imports = Annotated[
     list[str] | None,
-    typer.Option("--import", metavar="MODULE", callback=_import, help="A module that stored names select; repeatable."),
+    typer.Option("--import", metavar="MODULE", help="A module that stored names select; repeatable."),
 ]
 Run = Annotated[str, typer.Argument(metavar="RUN", help="The run's name.", autocompletion=complete_run)]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
