@@ -62,10 +62,7 @@ def canonical(values: Iterable[Any]) -> str:
     The numbers of a document (a mapping or sequence) are written as floats, above 2⁵³ as whole numbers; those of a
     column keep its type. A negative zero is written as 0.0, because SQLite stores it so.
     """
-    listed = [0.0 if value.__class__ is float and not value else value for value in values]
-    if not _SCALARS.issuperset(map(type, listed)):
-        listed = [value if type(value) in _SCALARS else _document(value) for value in listed]
-    return _ENCODER.encode(listed)
+    return _ENCODER.encode([value if type(value) in _SCALARS else _value(value) for value in values])
 
 
 def digest_of(values: Iterable[Any]) -> str:
@@ -113,6 +110,10 @@ def _row_digest(values: Sequence[Any], messages: bytes | None) -> str:
     return sha256(canonical(values).encode() + b"\n" + (messages or b"")).digest()[:ROW_BYTES].hex()
 
 
+def _value(value: Any) -> Any:
+    return value + 0.0 if type(value) is float else _document(value)
+
+
 def _document(value: Any) -> Any:
     if isinstance(value, dict | Mapping):
         return {str(key): _document(item) for key, item in value.items()}
@@ -145,8 +146,8 @@ def _number(value: float) -> float | str | None:
 
 _EXACT = 2**53
 """Above this number a float is whole. JSONB returns its decimal digits, as an integer."""
-_SCALARS = frozenset({str, int, float, bool, type(None), bytes, datetime, UUID})
-"""Types of columns that are no documents."""
+_SCALARS = frozenset({str, int, bool, type(None), bytes, datetime, UUID})
+"""Types of columns whose values are written as they are."""
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=_text, check_circular=False)
 """Made once: ``json.dumps`` makes an encoder per call."""
 
@@ -158,11 +159,12 @@ BEGUN = (
 """The columns of a trajectory that its start writes, and its status; its end writes the others."""
 HEAD_COLUMNS = tuple(column.name for column in trajectory.c if column.name not in ("no", "abandoned", "digest"))
 """The columns of a trajectory that its head digest covers: all but the flag of its newest version."""
-RUNNING_HEAD: dict[str, Any] = dict.fromkeys(HEAD_COLUMNS) | {
+_UNENDED: dict[str, Any] = dict.fromkeys(name for name in HEAD_COLUMNS if name not in BEGUN) | {
     **{"reward": 0.0, "n_steps": 0, "n_tokens": 0, "error": "", "stop_reason": "", "reached": "", "ended_by": ""},
     "extras": {},
 }
-"""The values of the columns that the end of a trajectory writes, while it runs; the others are None here."""
+"""The values of the columns that the end of a trajectory writes, while it runs."""
+_running_values = itemgetter(*map((*BEGUN[1:], *_UNENDED).index, HEAD_COLUMNS))
 GROUP_COLUMNS = (
     *(rollout_group.c[name].label(f"group_{name}") for name in ("id", "purpose", "prompt_prefix")),
     *(rollout_group.c[name] for name in ("max_turns", "max_tokens_per_turn", "max_tokens_per_episode", "max_context")),
@@ -191,6 +193,11 @@ def circumstances_digest(row: Mapping[Any, Any]) -> str:
 def head_digest(row: Mapping[Any, Any], circumstances: str | None = None) -> str:
     """Return the head digest of a trajectory: of its row with ``GROUP_COLUMNS``, or with the digest of these."""
     return digest_of([*_values(row), circumstances or circumstances_digest(row)])
+
+
+def running_digest(begun: Iterable[Any], circumstances: str) -> str:
+    """Return the head digest of a running trajectory, by the values of ``BEGUN`` except ``no``."""
+    return digest_of([*_running_values((*begun, *_UNENDED.values())), circumstances])
 
 
 def stored_circumstances(conn: Connection, groups: Collection[int]) -> dict[int, str]:

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, select
 from sqlalchemy.exc import IntegrityError
 
 from ...records import GroupState, Status, Trajectory
-from ..content.digests import BEGUN, RUNNING_HEAD, head_digest, stored_circumstances
+from ..content.digests import BEGUN, running_digest, stored_circumstances
 from ..errors import Fenced, NotFound, StoreConflict
 from ..schema import Lookup, rollout_group, task
 from ..schema import trajectory as trajectory_table
@@ -30,6 +30,7 @@ _GROUPS = Lookup(
     .with_for_update(read=True, of=rollout_group),
     rollout_group.c.id,
 )
+_RUNNING, _OPEN = Status.RUNNING.value, GroupState.OPEN.value
 _DETERMINISTIC = BEGUN.index("deterministic") - 1
 _INSERT = RowInsert(trajectory_table, (*BEGUN[1:], "digest"), conflict="id")
 _WRITERS = Lookup(select(trajectory_table.c.id, trajectory_table.c.writer), trajectory_table.c.id)
@@ -66,7 +67,7 @@ def _start(tx: Transaction, starts: Sequence[Start]) -> None:
     groups = {row.id: row for row in _GROUPS.run(tx.conn, {start.trajectory.group for start in starts})}
     new = starts
     if len(groups) < len({start.trajectory.group for start in starts}) or any(
-        row.state != GroupState.OPEN.value for row in groups.values()
+        row.state != _OPEN for row in groups.values()
     ):
         stored = _writers(tx.conn, starts)
         new = [start for start in starts if start.trajectory.id not in stored]
@@ -91,21 +92,22 @@ def _new_row(tx: Transaction, start: Start, group: Any, now: str, circumstances:
     trajectory = start.trajectory
     if group is None:
         raise NotFound(f"no group {trajectory.group} in the store; call `open_group` first")
-    if group.state != GroupState.OPEN.value:
-        raise StoreConflict(f"group {trajectory.group} is {group.state}, so no trajectory can be added")
+    _, no, run_no, state, purpose, env_id = group
+    if state != _OPEN:
+        raise StoreConflict(f"group {trajectory.group} is {state}, so no trajectory can be added")
     of = trajectory.branched_from
     parent = None if of is None else numbers_of(tx.conn, trajectory_table, [of])[of]
     values = (
         uuid7_digits() if trajectory.uid is None else trajectory.uid.hex,
         trajectory.id,
-        group.run_no,
-        group.no,
+        run_no,
+        no,
         trajectory.member,
         trajectory.attempt,
         start.writer,
-        Status.RUNNING.value,
-        group.env_id,
-        group.purpose,
+        _RUNNING,
+        env_id,
+        purpose,
         trajectory.source.value,
         trajectory.policy,
         bool(trajectory.deterministic),
@@ -113,8 +115,7 @@ def _new_row(tx: Transaction, start: Start, group: Any, now: str, circumstances:
         trajectory.branched_at,
         now,
     )
-    head = RUNNING_HEAD | dict(zip(BEGUN[1:], values, strict=True))
-    digest = bytearray.fromhex(head_digest(head, circumstances[group.no]))
+    digest = bytearray.fromhex(running_digest(values, circumstances[no]))
     return (*values[:_DETERMINISTIC], flag_text(trajectory.deterministic), *values[_DETERMINISTIC + 1 :], digest)
 
 

@@ -71,6 +71,8 @@ class Write(Generic[T]):
     """The record of a ``BulkOperation``; the keyword arguments of an ``Operation``, as a mapping."""
     left_s: float = WRITE_TIMEOUT_S
     """Seconds that are left until its deadline: a duration, because hosts do not share a clock."""
+    blobs: Mapping[str, NewBlob] = field(default_factory=dict, compare=False)
+    """The content that the rows of the write name, by hash."""
 
     @property
     def trajectory(self) -> str:
@@ -78,15 +80,9 @@ class Write(Generic[T]):
         named = getattr(self.record, "trajectory", "")
         return named if isinstance(named, str) else str(named.id)
 
-    @property
-    def blobs(self) -> Mapping[str, NewBlob]:
-        """The content that the rows of the write name, by hash."""
-        blobs: Mapping[str, NewBlob] = getattr(self.record, "blobs", _NO_BLOBS)
-        return blobs
-
     def within(self, left_s: float) -> "Write[T]":
         """Return the write with ``left_s`` seconds until its deadline."""
-        return Write(self.operation, self.record, left_s)
+        return Write(self.operation, self.record, left_s, self.blobs)
 
     def staged(self, store: BlobStore) -> "Write[T]":
         """Return the write with its large content in the folder of ``store``, synced: before a transaction begins.
@@ -97,12 +93,8 @@ class Write(Generic[T]):
         """
         if not self.blobs:
             return self
-        return replace(
-            self, record=self.record.with_blobs({name: store.stage(new) for name, new in self.blobs.items()})
-        )
-
-
-_NO_BLOBS: Mapping[str, NewBlob] = {}
+        blobs = {name: store.stage(new) for name, new in self.blobs.items()}
+        return replace(self, record=self.record.with_blobs(blobs), blobs=blobs)
 
 
 class Operation(Generic[P, T]):
@@ -144,7 +136,7 @@ class BulkOperation(Operation[P, None], Generic[P, R]):
 
     def write(self, record: R) -> Write[None]:
         """Return the call with one record as a value."""
-        return Write(self.name, record)
+        return Write(self.name, record, blobs=getattr(record, "blobs", {}))
 
     def run(self, tx: Transaction, records: Sequence[R]) -> None:
         """Run the operation on records in their order, all or none; their content is inserted."""
