@@ -102,7 +102,7 @@ Temperature = Annotated[
         help=f"Sampling temperature of a model; 0 is greedy. {RUN_DEFAULT} 1.",
     ),
 ]
-TaskSeed = Annotated[int, typer.Option("--seed", min=0, max=2**32 - 1, help="Seed of the task.")]
+TaskSeed = Annotated[int, typer.Option("--seed", min=0, max=2**63 - 1, help="Seed of the task.")]
 Limit = Annotated[int, typer.Option("--limit", min=1, max=10_000, help="Maximum number of rows.")]
 After = Annotated[
     str | None, typer.Option("--after", metavar="ID", help="Print the next page: the rows after this ID.")

@@ -143,7 +143,7 @@ def import_trajectories(
         str | None, typer.Option("--env", metavar="ID", help="The environment of ATIF documents that name none.")
     ] = None,
     option: EnvOptions = None,
-    seed: Annotated[int, typer.Option("--seed", min=0, max=2**32 - 1, help="With --env: seed of the task.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", min=0, max=2**63 - 1, help="With --env: seed of the task.")] = 0,
     split: Annotated[Split, typer.Option("--split", help="With --env: split of the task.")] = "train",
     tokenizer: Annotated[
         Path | None,
