@@ -47,5 +47,5 @@ def _built_for_cuda(package: str) -> ModuleSpec | None:
     spec = find_spec(package)
     if spec is None or spec.origin is None:
         return None
-    version = Path(spec.origin).with_name("version.py").read_text(encoding="utf-8")
-    return spec if "+cu" in version else None
+    version = Path(spec.origin).with_name("version.py")
+    return spec if version.is_file() and "+cu" in version.read_text(encoding="utf-8") else None

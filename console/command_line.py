@@ -93,7 +93,7 @@ def root(
 
 
 def _import(modules: list[str] | None) -> None:
-    for module in modules or []:
+    for module in (one.partition(":")[0] for one in modules or []):
         admit(f"{module}:")
         try:
             import_module(module)

@@ -248,7 +248,7 @@ class Adapted(TurnEnv):
                 reward = float(reward)
         self._turns += 1
         cut = self._max_turns is not None and self._turns >= self._max_turns
-        return observation, reward, terminated, truncated or (cut and not terminated), info
+        return observation, reward, terminated, True if cut and terminated is False else truncated, info
 
     def close(self) -> None:
         """Close the inner environment."""

@@ -24,7 +24,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from math import inf
-from time import monotonic
+from time import monotonic, sleep
 from typing import NoReturn
 
 from ..errors import FAILED
@@ -252,6 +252,7 @@ class Shutdown:
                     return number
             except Exception:
                 LOG.exception("a signal could not be read; the next one is waited for")
+                sleep(POLL_INTERVAL_S)
         return 0
 
     def _exit(self, code: int, status: str, error: str) -> NoReturn:

@@ -35,7 +35,7 @@ class _Clock:
     """The timeout of one coroutine."""
 
     due: float = inf
-    """When it expires, on the monotonic clock; infinity before the start, and while it does not count."""
+    """When it expires, on the monotonic clock; infinity while it does not count."""
     left_s: float = 0.0
     holds: int = 0
 
@@ -66,7 +66,7 @@ def results_of(
     Raises:
         EnvTimeout: one did not end within ``timeout_s``, and all are cancelled; it is of the type ``error``.
     """
-    clocks = [_Clock() for _ in work]
+    clocks = [_Clock(monotonic() + timeout_s + GRACE_S) for _ in work]  # a blocked loop starts none of them
 
     async def run(clock: _Clock, one: Awaitable[Any]) -> Any:
         _clock.set(clock)

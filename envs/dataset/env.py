@@ -23,9 +23,10 @@ from itertools import count
 from types import MappingProxyType
 from typing import Any, ClassVar, TypeVar
 
+import numpy as np
 from gymnasium.spaces import Space
 
-from ...errors import suggestion
+from ...errors import shown, suggestion
 from ...records import UNSCORED
 from ..base import Obs
 from ..episode import EpisodeEnv, Turn
@@ -186,21 +187,25 @@ class DatasetEnv(EpisodeEnv[RowEpisode]):
         return Turn(observation)
 
     def _play(self, action: str) -> Turn:
-        valid = bool(self.is_valid(action))
+        valid: Any = self.is_valid(action)
+        if not isinstance(valid, bool | np.bool_):
+            raise EnvironmentBroken(
+                f"is_valid() of {type(self).__name__} returned {shown(valid)}; it must return True or False"
+            )
         self._add_message("assistant", action)
         answer = self.respond(action, self.row, self.conversation)
         observation = self._now(answer) if inspect.isawaitable(answer) else answer
         if observation is not None:
             self._add_message("user", observation)
             if len(self.episode.messages) < 2 * self.max_turns + 1:
-                return Turn(observation, valid=valid)
+                return Turn(observation, valid=bool(valid))
         values = self._rubric.values(self._ending(action), self.scoring, self.scoring_timeout_s)
         parts = {name: self._rubric.weights[name] * value for name, value in values.items()}
         success = next(iter(values.values())) >= self.success_at
         unscored = [name for name, value in values.items() if isinstance(value, Unscored)]
         info = {"extras": {UNSCORED: unscored}} if unscored else {}
         observation = "" if observation is None else observation
-        return Turn(observation, parts, valid, over=True, success=success, info=info)
+        return Turn(observation, parts, bool(valid), over=True, success=success, info=info)
 
     def _add_message(self, role: str, content: Any) -> None:
         message = {"role": role, "content": content}

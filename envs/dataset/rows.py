@@ -41,8 +41,15 @@ def content_hash(value: Any) -> str:
 
     JSON values, bytes, arrays, pictures, dates, numbers, and containers and dataclasses of them count whole; of any
     other object, the text of its ``repr`` counts, without addresses.
+
+    Raises:
+        EnvironmentBroken: it has keys that are not texts, a cycle, or too many levels.
     """
-    return hashlib.sha256(json.dumps(value, sort_keys=True, default=_plain).encode()).hexdigest()
+    try:
+        written = json.dumps(value, sort_keys=True, default=_plain)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise EnvironmentBroken(f"a row has a value that cannot be hashed ({error}): use texts as keys") from error
+    return hashlib.sha256(written.encode()).hexdigest()
 
 
 def _plain(value: Any) -> Any:

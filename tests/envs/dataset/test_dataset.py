@@ -20,7 +20,7 @@ from turnwise.envs.authoring.checks import CHECKS
 from turnwise.envs.dataset import coroutines
 from turnwise.envs.dataset.rows import NUMBERS
 from turnwise.envs.dataset.rubric import Unscored
-from turnwise.envs.errors import ScoringTimeout
+from turnwise.envs.errors import EnvTimeout, ScoringTimeout
 from turnwise.envs.runner.env_thread import EnvThread
 from turnwise.records import UNSCORED
 from turnwise.tests.envs.dataset.capitals import CAPITALS, Capitals, brief, correct, kind
@@ -422,3 +422,31 @@ def test_an_answer_without_the_expected_form_is_invalid() -> None:
     env = Formed()
     env.reset(seed=0)
     assert [env.step(action)[4]["action_valid"] for action in ("paris", "Rome")] == [False, True]
+
+
+def test_a_check_of_an_answer_that_returns_no_truth_value_is_named() -> None:
+    class Odd(Hints):
+        def is_valid(self, action: str) -> Any:
+            return [1, 2]
+
+    env = Odd()
+    env.reset(seed=0)
+    with pytest.raises(EnvironmentBroken, match=r"is_valid\(\) of Odd returned \[1, 2\]; it must return True or False"):
+        env.step("paris")
+
+
+def test_a_blocked_loop_ends_a_wait_that_could_not_begin() -> None:
+    async def blocks_later() -> float:
+        asyncio.get_running_loop().call_later(0.05, time.sleep, 5)
+        return 1.0
+
+    async def second() -> float:
+        return 1.0
+
+    assert coroutines.results_of([blocks_later()], 5, "it") == [1.0]
+    time.sleep(0.2)
+    waiting, began = second(), time.monotonic()
+    with pytest.raises(EnvTimeout, match="blocks their event loop"):
+        coroutines.results_of([waiting], 0.2, "second")
+    assert time.monotonic() - began < 4
+    waiting.close()

@@ -88,3 +88,9 @@ def test_the_state_key_is_of_the_whole_picture() -> None:
     env = Shaded()
     keys = [env.reset(seed=seed)[1]["state_key"] for seed in (0, 1, 0)]
     assert keys[0] == keys[2] != keys[1]
+
+
+@pytest.mark.parametrize("value", [{1: "a", "b": 2}, {(1, 2): "a"}, 10**5000], ids=["mixed", "tuples", "digits"])
+def test_a_value_that_cannot_be_hashed_is_named(value: Any) -> None:
+    with pytest.raises(EnvironmentBroken, match="a row has a value that cannot be hashed"):
+        content_hash(value)

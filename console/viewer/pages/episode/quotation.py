@@ -4,6 +4,9 @@ from ...visible import visible
 
 FIELDS = ("observation", "sampled", "action")
 """The fields of a turn that a link may quote."""
+TEXT_MAX = 1_000_000
+"""Characters of a text in which a quotation is looked for."""
+OCCURRENCES_MAX = 1_000
 
 
 def split_at(text: str, quote: str, occurrence: int) -> tuple[str, str, str] | None:
@@ -12,9 +15,10 @@ def split_at(text: str, quote: str, occurrence: int) -> tuple[str, str, str] | N
     Runs of white space are equal, because a browser copies them differently.
 
     Args:
-        occurrence: which one to return, from 0; the last one if there are fewer.
+        occurrence: which one to return, from 0; the last one if there are fewer, or the last of `OCCURRENCES_MAX`.
     """
-    wanted, shown = " ".join(quote.split()), str(visible(text))
+    wanted, shown = " ".join(quote.split()), str(visible(text[:TEXT_MAX]))
+    occurrence = min(occurrence, OCCURRENCES_MAX)
     joined = " ".join(shown.split())
     at = joined.find(wanted) if wanted else -1
     if at < 0:
