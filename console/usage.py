@@ -30,7 +30,7 @@ class Command(typer.core.TyperCommand):
         if store is not None:
             self.params.append(
                 typer.core.TyperOption(
-                    param_decls=["--runs"],
+                    param_decls=["--runs", "folder_of_runs"],  # some commands have a parameter named `runs`
                     type_descriptor=store.type_descriptor,
                     envvar=RUNS_VARIABLE,
                     metavar="FOLDER",

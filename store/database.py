@@ -415,7 +415,10 @@ def _postgresql(url: URL) -> Engine:
     except ModuleNotFoundError as error:
         raise StoreError("PostgreSQL needs its driver: pip install 'turnwise[postgres]'") from error
     except ProgrammingError as error:
-        raise StoreError(f"the URL of the store has a parameter that PostgreSQL does not know: {error}") from error
+        raise StoreError(
+            f"the URL of the store has a parameter that PostgreSQL does not know: {str(error).strip()}; correct the "
+            "parameters"
+        ) from error
 
     @event.listens_for(engine, "connect")
     def prepare(connection: DBAPIConnection, _: Any) -> None:

@@ -191,7 +191,7 @@ def test_the_error_of_a_module_that_does_not_import_names_file_and_line(
 def test_a_wrong_option_is_named() -> None:
     with pytest.raises(EnvironmentFailed, match=r"TextSite-v0 has no option 'famly' \(did you mean 'family'\?\)$"):
         make("turnwise/TextSite-v0", famly="find")
-    with pytest.raises(EnvironmentFailed, match=r"has no option 'color' \(known: fault, where\)"):
+    with pytest.raises(EnvironmentFailed, match=r"has no option 'color' \(known: charges_steps, fault, where\)"):
         make(FAULTY, color="red")
     with pytest.raises(EnvironmentFailed, match="choose from mix, find, login, open"):
         make("turnwise/TextSite-v0", family="fly")

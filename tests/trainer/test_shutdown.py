@@ -82,7 +82,8 @@ WAIT_S = 30.0
 
 
 def start(folder: Path, *arguments: str, before: str = "") -> "subprocess.Popen[str]":
-    command = [sys.executable, "-c", before + PROGRAM, *arguments, str(folder)]
+    default = "import signal; signal.signal(signal.SIGHUP, signal.SIG_DFL)\n"  # `nohup` lets it be ignored
+    command = [sys.executable, "-c", default + before + PROGRAM, *arguments, str(folder)]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     until(folder / "ready")
     return process

@@ -58,4 +58,4 @@ def test_every_query_of_the_page_is_read() -> None:
 
 def test_updates(filled: Database) -> None:
     assert answer(filled, "The trajectories") == [(f"{RUN}:1-0", 2, 1, 0.5), (f"{RUN}:1-1", 3, 0, -0.5)]
-    assert answer(filled, "The curve") == [(1, 2, 1.0, 1.0), (2, 2, 0.5, 1.0)]
+    assert answer(filled, "Per update, the success rate") == [(1, 2, 1.0, 1.0), (2, 2, 0.5, 1.0)]

@@ -40,7 +40,7 @@ GROWING = {
 FIRST_PAGES = {"list_trajectories", "list_groups", "demonstrations", "not_found"}
 """Reads of the first rows in the order of an index, which stop at their limit."""
 SORT = "(sorted)"
-WHOLE_RUN = {"reused_groups", "returns_in", "success_costs", "tokens_by_run", "waiting"}
+WHOLE_RUN = {"played_seeds", "reused_groups", "returns_in", "success_costs", "tokens_by_run", "waiting"}
 """Reads of every row of one run or reward set, which here has all of the table; SQLite's plans prove their index."""
 WHOLE_SET = "every row of a reward set"
 """The own rewards of all runs are one set."""

@@ -27,7 +27,7 @@ def test_the_loss_shown_trains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     learner = Learner(model, config.learner, config.loss, config.proximal, 1.0)
     metrics = learner.update(train_samples(0), 0.0, 0, Random(0))
     assert metrics["grad_norm"] > 0
-    assert 0 < metrics["capped_fraction"] < 1
+    assert 0 < metrics["loss/capped_fraction"] < 1
     assert metrics["ratio_max"] > 1.5
 
 

@@ -55,7 +55,7 @@ def test_a_file_per_slot_trains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     result = on_stage(tmp_path, scenario)
     calls = {key: result.metrics[f"{key}/calls"] for key in KEYS}
     assert all(count >= 1 for count in calls.values()), calls
-    assert result.metrics["dropped"] == 1.0, "the loss, with the log-probabilities of the proximal policy"
+    assert result.metrics["loss/dropped"] == 1.0, "the loss, with the log-probabilities of the proximal policy"
     states = json.loads(json.dumps(algorithms.component_states()))
     assert states.keys() == KEYS
     resumed = AlgorithmSet.of(parse_config(raw))

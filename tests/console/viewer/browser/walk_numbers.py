@@ -6,10 +6,10 @@ Called as ``python walk_numbers.py ADDRESS PATH...``.
 import json
 import sys
 
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import TimeoutError, sync_playwright
 
 CHROMIUM = "/usr/bin/chromium-headless-shell"
-SETTLE_MS = 300
+DRAWN_MS = 10_000
 
 if __name__ == "__main__":
     wrong: list[str] = []
@@ -21,8 +21,9 @@ if __name__ == "__main__":
         address, *paths = sys.argv[1:]
         for path in paths:
             page.goto(address + path)
-            page.wait_for_timeout(SETTLE_MS)
-            drawn = page.locator(".plot svg path.curve, svg.targets").count()
-            wrong += [] if drawn else [f"{path}: nothing is drawn"]
+            try:
+                page.locator(".plot svg path.curve, svg.targets").first.wait_for(state="attached", timeout=DRAWN_MS)
+            except TimeoutError:
+                wrong.append(f"{path}: nothing is drawn")
         chromium.close()
     print(json.dumps(wrong))
