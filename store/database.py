@@ -416,8 +416,8 @@ def _postgresql(url: URL) -> Engine:
         raise StoreError("PostgreSQL needs its driver: pip install 'turnwise[postgres]'") from error
     except ProgrammingError as error:
         raise StoreError(
-            f"the URL of the store has a parameter that PostgreSQL does not know: {str(error).strip()}; correct the "
-            "parameters"
+            f"the store {without_secrets(url.render_as_string(hide_password=False))} has a parameter that PostgreSQL "
+            f"does not know: {str(error).strip()}; correct the parameters"
         ) from error
 
     @event.listens_for(engine, "connect")

@@ -151,8 +151,8 @@ def test_the_name_of_a_finished_run_is_refused(turnwise: Turnwise, store: str, t
     (tmp_path / "c.toml").write_text(CONFIG)
     ended = turnwise("train", str(tmp_path / "c.toml"), "--name", "demo", "--set", "seed=2", "--store", store)
     assert (ended.code, ended.out) == (2, "")
-    reason, remedy = "run `demo` is finished", "or continue it: `turnwise runs fork demo --name NEW`"
-    assert ended.err == f"turnwise: {reason}: choose another `--name`, {remedy}\n"
+    remedy = "raise `max_steps` or `max_seconds` to continue it, choose another `--name`, or begin from its weights"
+    assert ended.err == f"turnwise: run `demo` is finished: {remedy}: `turnwise runs fork demo --name NEW`\n"
 
 
 def test_there_are_sixty() -> None:

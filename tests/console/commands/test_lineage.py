@@ -204,7 +204,10 @@ def test_a_checkpoint_whose_folder_was_pruned_is_refused_before_anything_starts(
     database.close()
     forked = turnwise("runs", "fork", "r@2", "--name", "f", "--store", copy)
     played = turnwise("eval", "--env", "turnwise/TextSite-v0", "--policy", "r@2", "--store", copy)
-    gone = "the checkpoint of update 2 of run r, `/gone`, is gone: restore the folder from a copy, or name one of `r@0`"
+    gone = (
+        "the checkpoint of update 2 of run r, `/gone`, is gone: restore the folder from a copy, or name its new place "
+        "by `--runs`, or name one of `r@0`"
+    )
     for ended in (forked, played):
         assert (ended.code, ended.err) == (2, f"turnwise: {gone}\n")
     assert "it has those of 0\n" in turnwise("runs", "fork", "r@9", "--store", copy).err

@@ -138,9 +138,9 @@ def test_runs_show_before_the_first_update_and_at_a_checkpoint(turnwise: Turnwis
         operations.add_metrics(tx, run="new", update=0, kind="evaluation after", metrics=metrics)
     database.close()
     shown = turnwise("runs", "show", "new", "--store", store).out
-    assert "update 0, held-out success 35.0% [26.4%, 44.8%]: new/checkpoints/1" in shown
+    assert re.search(r"update 0, held-out success 35.0% \[26.4%, 44.8%\]: \S*new/checkpoints/1", shown)
     assert "updates          0" in shown
-    assert "version 1: new/checkpoints/1" in shown
+    assert re.search(r"version 1: \S*new/checkpoints/1", shown)
 
 
 def test_runs_show_splits_failures_by_reason(turnwise: Turnwise, store: str) -> None:

@@ -28,7 +28,7 @@ def test_the_loss_shown_trains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     metrics = learner.update(train_samples(0), 0.0, 0, Random(0))
     assert metrics["grad_norm"] > 0
     assert 0 < metrics["loss/capped_fraction"] < 1
-    assert metrics["ratio_max"] > 1.5
+    assert metrics["loss/ratio_max"] > 1.5
 
 
 def test_the_task_sampler_shown_learns_and_keeps_its_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
