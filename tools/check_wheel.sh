@@ -90,7 +90,7 @@ build_sdist(sys.argv[1])' "$work/dist" >/dev/null)
 use "$work/bare" "$work/runs-c" "$work/bare"
 without_extras() { # the viewer answers, an environment is checked and played, and a policy on a server is asked
     cd "$work/my pröject"
-    "$1/bin/python" -m pip install --quiet --no-deps --no-build-isolation --no-compile ./colors
+    "$1/bin/python" -m pip install --quiet --no-deps --no-compile ./colors
     "$1/bin/turnwise" envs check colors/Colors-v0 | tail -1
     "$1/bin/turnwise" eval --policy random --env colors/Colors-v0 --tasks 2 >/dev/null
     "$1/bin/turnwise" eval --policy http://127.0.0.1:9/v1 --env colors/Colors-v0 --tasks 1 >error.txt 2>&1 || true
