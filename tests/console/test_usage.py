@@ -5,6 +5,9 @@ import sys
 from pathlib import Path
 
 import pytest
+import typer
+from turnwise.console.command_line import app
+from turnwise.console.usage import leaves
 from turnwise.process.start import recorded_start, restore
 from turnwise.store.database import open_database
 from turnwise.store.project import run_folder
@@ -94,3 +97,10 @@ def test_the_folder_of_runs_is_named_for_a_command_and_the_processes_that_it_sta
     monkeypatch.setenv("TURNWISE_RUNS", "")
     assert run_folder(database, "r") == tmp_path / "own" / "r"
     database.close()
+
+
+def test_no_two_parameters_of_a_command_have_one_name() -> None:
+    """Click gives both the value of either: `--run` of some commands, named `runs`, also set `--runs`."""
+    for path, command in leaves(typer.main.get_command(app)):
+        names = [one.name for one in command.params]
+        assert len(names) == len(set(names)), path
