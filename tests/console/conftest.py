@@ -14,6 +14,7 @@ from turnwise.records import Group, Horizon, Status, Step, Trajectory
 from turnwise.store import operations
 from turnwise.store.content.rows import rows_of
 from turnwise.store.database import open_database
+from turnwise.store.project import RUNS_VARIABLE
 
 ENV = "turnwise/TextSite-v0"
 HOSTILE = "\x1b[2J\x1b]0;owned\x07[red]click[/red] home"
@@ -34,6 +35,7 @@ Turnwise = Callable[..., Ended]
 @pytest.fixture
 def turnwise(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Turnwise:
     """Run ``turnwise ARGUMENTS``."""
+    monkeypatch.setenv(RUNS_VARIABLE, "")  # `--runs` sets it for the process; the end of the test restores it
 
     def call(*arguments: str) -> Ended:
         monkeypatch.setattr(sys, "argv", ["turnwise", *map(str, arguments)])

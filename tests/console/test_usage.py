@@ -88,7 +88,6 @@ def completions(turnwise: Turnwise, monkeypatch: pytest.MonkeyPatch, words: str,
 def test_the_folder_of_runs_is_named_for_a_command_and_the_processes_that_it_starts(
     turnwise: Turnwise, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("TURNWISE_RUNS", "")  # restored at the end
     database = open_database(f"sqlite:///{tmp_path}/own/turnwise.db", create=True)
     with recorded_start():
         turnwise("runs", "list", "--store", database.url, "--runs", str(tmp_path / "named"))
