@@ -14,7 +14,7 @@ from turnwise.envs.computer.elements import resolve
 from turnwise.envs.desktop.env import DesktopEnv
 from turnwise.envs.desktop.task import DesktopTask
 from turnwise.envs.spaces import Png
-from turnwise.envs.tiny.desktop import TinyDesktopEnv
+from turnwise.envs.tiny.desktop import TinyDesktopEnv, buttons
 from turnwise.sandbox import set_provider
 from turnwise.sandbox.provider import InProcessProvider
 
@@ -66,7 +66,7 @@ def strip(env: TinyDesktopEnv) -> Image.Image:
         assert picture is not None  # noqa: S101 - the desktop runs
         screen = Image.open(io.BytesIO(picture)).convert("RGB")
         if action:
-            x, y, w, h = env._buttons()[action.split()[1]]["rect"]
+            x, y, w, h = buttons(env._nodes)[action.split()[1]]["rect"]
             ImageDraw.Draw(screen).rounded_rectangle((x - 2, y - 2, x + w + 1, y + h + 1), 6, outline=MARK, width=3)
         panel = Image.new("RGB", (width + GAP, height + CAPTION + MARGIN), GROUND)
         panel.paste(screen.crop((left, top, left + width, top + height)), (GAP // 2, CAPTION))

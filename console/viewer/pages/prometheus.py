@@ -24,7 +24,7 @@ def exposition(database: Database) -> str:
     with database.read() as conn:
         summaries = queries.run_summaries(conn, [one.run for one in runs])
         found = [(one, dict(_values(conn, one, summaries[one.run.id]))) for one in runs]
-    names = dict.fromkeys(name for _, values in found for name in values)
+    names = dict.fromkeys(name for _, values in found for name, value in values.items() if value is not None)
     lines = []
     for name in names:
         lines.append(f"# TYPE turnwise_run_{name} gauge")

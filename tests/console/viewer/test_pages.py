@@ -249,6 +249,8 @@ def test_the_metrics_of_runs_are_in_the_format_of_prometheus(client: TestClient,
     lines = answer.text.splitlines()
     assert 'turnwise_run_updates{run="r",kind="train"} 2' in lines
     values = [line for line in lines if not line.startswith("# TYPE ")]
+    declared = {line.split()[2] for line in lines if line.startswith("# TYPE ")}
+    assert declared == {line.partition("{")[0] for line in values if line}
     assert all(
         re.fullmatch(r'turnwise_run_\w+\{run="[^"]*",kind="\w+"(,status="\w+")?\} [-+.\de]+|', one) for one in values
     )
