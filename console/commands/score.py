@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from inspect import isclass
+from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     from ...trainer.algorithms.rewards.base import RewardShaper
 
 NAME_PATTERN = r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}"
-PROGRESS_INTERVAL = 100
-"""Groups between two lines of progress."""
 REWARD = (
     "A reward by its file name (`turn_penalty`, `llm_judge`), `pkg.module:Class`, or `pkg.module:function`: a checker."
 )
@@ -47,12 +46,18 @@ def score(
     some are left.
     """
     from ...trainer.rollout.rescoring import score_stored
+    from ...trainer.telemetry import progress
 
     component = build_reward(rewards, reward, read_options(option))
 
+    began = shown = monotonic()
+
     def show_progress(done: int, total: int) -> None:
-        if done % PROGRESS_INTERVAL == 0 and done < total:
-            console(stderr=True).print(f"{done} of {total} groups scored")
+        nonlocal shown
+        if (now := monotonic()) - shown >= progress.INTERVAL_S:
+            shown = now
+            line = f"{done} of {total} groups scored, {progress.remaining(done, total, now - began)}"
+            console(stderr=True).print(line)
 
     with open_store(store) as database:
         report = score_stored(

@@ -6,6 +6,7 @@ import pytest
 from turnwise.records import GroupState, Task, Trajectory
 from turnwise.store import operations
 from turnwise.store.database import open_database
+from turnwise.trainer.telemetry import progress
 
 from ..conftest import Turnwise
 
@@ -103,3 +104,11 @@ def test_an_unknown_set_is_explained(turnwise: Turnwise, closed: str) -> None:
         assert (done.code, "run demo has no reward set `go`; it has none" in done.err) == (2, True)
     done = turnwise("trajectories", "list", "--rewards", "go", "--store", closed)
     assert (done.code, "`--rewards` needs `--run`" in done.err) == (2, True)
+
+
+def test_the_progress_of_a_long_scoring_is_printed(
+    turnwise: Turnwise, closed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress, "INTERVAL_S", 0.0)
+    done = turnwise("runs", "score", "demo", "--rewards", "go", "--reward", f"{__name__}:says_go", "--store", closed)
+    assert "1 of 1 groups scored, about 0 s remain" in done.err.splitlines()
