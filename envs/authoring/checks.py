@@ -176,7 +176,7 @@ async def splits_differ(subject: Subject) -> str:
         pool = next((one for one in (train, test) if one is not None), range(EPISODES))
         seeds = [seed for seed in pool if test is None or seed in test][:EPISODES]
         if not seeds:
-            return "no seed is a task of both splits, so no two episodes were compared"
+            return "no seed is a task of both splits"
         played, valid = set(), False
         for seed in seeds:
             # The same draws choose every action, so that only the instance makes a difference.

@@ -12,7 +12,7 @@ from ...store.project import run_folder
 from ...store.queries.lineage import refuse_gone
 from ...store.queries.nearest import nearest
 from ...store.schema import run as run_table
-from .policy import Policy
+from .policy import Policy, is_model
 
 RUN_AT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(@.*)?")
 BUILT_IN = frozenset({"random", "oracle", "human"})
@@ -37,7 +37,7 @@ def named_policy(database: Database, name: str, seed: int, api_key_env: str, kno
 def stored_checkpoint(database: Database, policy: str) -> PolicyVersion | None:
     """Return the version whose checkpoint ``policy`` names; None if it names no run of the store.
 
-    A built-in policy and an existing folder take precedence over a run. The folder of a run of this store
+    A built-in policy and the folder of a model take precedence over a run. The folder of a run of this store
     (``runs/NAME``) stands for the run.
 
     Raises:
@@ -63,7 +63,8 @@ def _run_of(database: Database, policy: str) -> str | None:
     if policy in BUILT_IN or "://" in policy:
         return None
     folder = absolute(policy)
-    if folder.is_dir():
-        is_run = (folder / "checkpoints").is_dir() and folder.resolve() == run_folder(database, folder.name)
-        return folder.name if is_run else None
+    if (folder / "checkpoints").is_dir() and folder.resolve() == run_folder(database, folder.name):
+        return folder.name
+    if is_model(policy):
+        return None
     return policy if RUN_AT.fullmatch(policy) else None

@@ -125,9 +125,10 @@ def _hint(filtered: Sequence[FilteredGroups], groups: Mapping[GroupState, int]) 
     if 2 * lost <= total:
         return ""
     solved, unsolved = sum(one.solved for one in flat), sum(one.unsolved for one in flat)
+    advice = "train on harder tasks" if solved > unsolved else "try a longer `sft_warmup`, or easier tasks"
     return (
         f"{lost:,} of {total:,} groups were played and not trained on, because all their returns are equal ({solved:,} "
-        f'all solved, {unsolved:,} all unsolved): try `task_sampler.name = "mopps"`, or a larger `rollout.group_size`'
+        f"all solved, {unsolved:,} all unsolved): {advice}"
     )
 
 

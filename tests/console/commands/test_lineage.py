@@ -214,7 +214,9 @@ def test_a_checkpoint_whose_folder_was_pruned_is_refused_before_anything_starts(
     assert turnwise("runs", "show", "f", "--store", copy).code == 2
 
 
-def test_a_run_stands_for_its_newest_checkpoint(trained: str, tmp_path: Path) -> None:
+def test_a_run_stands_for_its_newest_checkpoint(trained: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("r").mkdir()  # such as the package of an environment: a folder without a model
     of_another_store = tmp_path / "another" / "r"
     (of_another_store / "checkpoints").mkdir(parents=True)
     database = open_database(trained)
