@@ -238,12 +238,12 @@ class LearnerConfig(Section):
 
 class SftWarmupConfig(Section):
     """Supervised steps before the first update: on random valid actions, which teach a new model the syntax and not the
-    task, or on right ones, from which a model of `model.path` learns the format and begins to succeed."""
+    task, or on right ones, from which a model learns the format and begins to succeed."""
 
     source: str | None = Field(None, min_length=1)
-    """The actions to learn: `random` valid ones; `oracle`, those of the environments' own `oracle()` on training tasks;
-    or a run of the store: its successes of an expert on training tasks, recorded or imported. Default: `random` for a
-    new model, and no warm-up with `model.path`."""
+    """The actions to learn: `random` valid ones, those of the `oracle`, or those of a run of the store. The oracle
+    plays training tasks; of a run, its successes of an expert on training tasks are used, recorded or imported.
+    Default: `random` for a new model, and no warm-up with `model.path`."""
     steps: int = Field(500, ge=0)
     """Optimizer steps; 0 skips the warm-up. The default with `model.path` is 50."""
     batch_size: int = Field(6, ge=1)
