@@ -3,7 +3,7 @@
 * Each step has a digest of its columns, which include its messages, and of its images. A partial turn has one, too.
 * A trajectory has a content digest, of the digests of its steps and partial turns and of the images of its messages,
   and a head digest, of the content digest, its own columns and those of its group that shaped the episode. A running
-  trajectory has neither: its end seals it.
+  trajectory has no content digest yet.
 * A reward and a batch have one digest each; the batch's covers its groups and items.
 * ``digest`` of a row of another table covers all of its columns but those that ``SEALED`` leaves out. Every write of
   such a table goes through ``sealed`` (new rows) or ``change`` (stored rows).
@@ -26,19 +26,7 @@ from types import MappingProxyType
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import (
-    Boolean,
-    Column,
-    ColumnElement,
-    Connection,
-    Integer,
-    Table,
-    Update,
-    and_,
-    bindparam,
-    select,
-    update,
-)
+from sqlalchemy import Boolean, Column, ColumnElement, Connection, Integer, Table, and_, bindparam, select, update
 
 from ..schema import (
     Lookup,
@@ -171,6 +159,12 @@ BEGUN = (
 """The columns of a trajectory that its start writes, and its status; its end writes the others."""
 HEAD_COLUMNS = tuple(column.name for column in trajectory.c if column.name not in ("no", "abandoned", "digest"))
 """The columns of a trajectory that its head digest covers: all but the flag of its newest version."""
+_UNENDED: dict[str, Any] = dict.fromkeys(name for name in HEAD_COLUMNS if name not in BEGUN) | {
+    **{"reward": 0.0, "n_steps": 0, "n_tokens": 0, "error": "", "stop_reason": "", "reached": "", "ended_by": ""},
+    "extras": {},
+}
+"""The values of the columns that the end of a trajectory writes, while it runs."""
+_running_values = itemgetter(*map((*BEGUN[1:], *_UNENDED).index, HEAD_COLUMNS))
 GROUP_COLUMNS = (
     *(rollout_group.c[name].label(f"group_{name}") for name in ("id", "purpose", "prompt_prefix")),
     *(rollout_group.c[name] for name in ("max_turns", "max_tokens_per_turn", "max_tokens_per_episode", "max_context")),
@@ -199,6 +193,11 @@ def circumstances_digest(row: Mapping[Any, Any]) -> str:
 def head_digest(row: Mapping[Any, Any], circumstances: str | None = None) -> str:
     """Return the head digest of a trajectory: of its row with ``GROUP_COLUMNS``, or with the digest of these."""
     return digest_of([*_values(row), circumstances or circumstances_digest(row)])
+
+
+def running_digest(begun: Iterable[Any], circumstances: str) -> str:
+    """Return the head digest of a running trajectory, by the values of ``BEGUN`` except ``no``."""
+    return digest_of([*_running_values((*begun, *_UNENDED.values())), circumstances])
 
 
 def stored_circumstances(conn: Connection, groups: Collection[int]) -> dict[int, str]:
@@ -307,11 +306,5 @@ def write_changes(
 
 def count_rows(conn: Connection, table: Table, run_no: int, added: int = 1) -> None:
     """Add to the number of rows of ``table`` that a run has."""
-    conn.execute(_addition(table), {"key": run_no, "added": added})
-
-
-@cache
-def _addition(table: Table) -> Update:
-    """Return the statement of ``count_rows``. Cached: SQLAlchemy takes longer to make it than to run it."""
     column = COUNTED[table]
-    return update(run).where(run.c.no == bindparam("key")).values({column: column + bindparam("added")})
+    conn.execute(update(run).where(run.c.no == run_no).values({column: column + added}))

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, select
 from sqlalchemy.exc import IntegrityError
 
 from ...records import GroupState, Status, Trajectory
-from ..content.digests import BEGUN
+from ..content.digests import BEGUN, running_digest, stored_circumstances
 from ..errors import Fenced, NotFound, StoreConflict
 from ..schema import Lookup, rollout_group, task
 from ..schema import trajectory as trajectory_table
@@ -31,7 +31,8 @@ _GROUPS = Lookup(
     rollout_group.c.id,
 )
 _RUNNING, _OPEN = Status.RUNNING.value, GroupState.OPEN.value
-_INSERT = RowInsert(trajectory_table, BEGUN[1:], conflict="id")
+_DETERMINISTIC = BEGUN.index("deterministic") - 1
+_INSERT = RowInsert(trajectory_table, (*BEGUN[1:], "digest"), conflict="id")
 _WRITERS = Lookup(select(trajectory_table.c.id, trajectory_table.c.writer), trajectory_table.c.id)
 
 
@@ -74,7 +75,8 @@ def _start(tx: Transaction, starts: Sequence[Start]) -> None:
     if not new:
         return
     now = time_text(tx.now)
-    rows = [_new_row(tx, one, groups.get(one.trajectory.group), now) for one in new]
+    circumstances = stored_circumstances(tx.conn, {row.no for row in groups.values()})
+    rows = [_new_row(tx, one, groups.get(one.trajectory.group), now, circumstances) for one in new]
     try:
         inserted = _INSERT.run(tx.conn, rows)
     except IntegrityError as error:
@@ -85,8 +87,8 @@ def _start(tx: Transaction, starts: Sequence[Start]) -> None:
         _check_writers(new, _writers(tx.conn, new))
 
 
-def _new_row(tx: Transaction, start: Start, group: Any, now: str) -> tuple[Any, ...]:
-    """Return the values of ``BEGUN`` except ``no``."""
+def _new_row(tx: Transaction, start: Start, group: Any, now: str, circumstances: Mapping[int, str]) -> tuple[Any, ...]:
+    """Return the values of ``BEGUN`` except ``no``, and the digest; ``circumstances`` are those of groups."""
     trajectory = start.trajectory
     if group is None:
         raise NotFound(f"no group {trajectory.group} in the store; call `open_group` first")
@@ -95,7 +97,7 @@ def _new_row(tx: Transaction, start: Start, group: Any, now: str) -> tuple[Any, 
         raise StoreConflict(f"group {trajectory.group} is {state}, so no trajectory can be added")
     of = trajectory.branched_from
     parent = None if of is None else numbers_of(tx.conn, trajectory_table, [of])[of]
-    return (
+    values = (
         uuid7_digits() if trajectory.uid is None else trajectory.uid.hex,
         trajectory.id,
         run_no,
@@ -108,11 +110,13 @@ def _new_row(tx: Transaction, start: Start, group: Any, now: str) -> tuple[Any, 
         purpose,
         trajectory.source.value,
         trajectory.policy,
-        flag_text(trajectory.deterministic),
+        bool(trajectory.deterministic),
         parent,
         trajectory.branched_at,
         now,
     )
+    digest = bytearray.fromhex(running_digest(values, circumstances[no]))
+    return (*values[:_DETERMINISTIC], flag_text(trajectory.deterministic), *values[_DETERMINISTIC + 1 :], digest)
 
 
 def _writers(conn: Connection, starts: Sequence[Start]) -> dict[str, str]:

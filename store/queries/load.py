@@ -34,8 +34,8 @@ from .turns import n_turns
 def verify_rows(head: Mapping[Any, Any], rows: TurnRows, *, whole: bool = True) -> None:
     """Check that the rows of a trajectory are those that were written.
 
-    ``head`` is a row of ``queries.load.HEADS``. A running trajectory has no digests yet; a pruned one lacks content,
-    so only its head is checked. Of rows that are not the ``whole`` trajectory, each is checked alone.
+    ``head`` is a row of ``queries.load.HEADS``. A running trajectory has no content digest yet; a pruned one lacks
+    content, so only its head is checked. Of rows that are not the ``whole`` trajectory, each is checked alone.
 
     Raises:
         StepCorrupt: a row was altered, exchanged, added or deleted; ``step`` is the index of its step (the number of
@@ -51,7 +51,7 @@ def verify_rows(head: Mapping[Any, Any], rows: TurnRows, *, whole: bool = True) 
             raise StepCorrupt(
                 f"trajectory {name}: a step, message or image was altered, exchanged, added or deleted", end
             )
-    if head["digest"] != (None if head["status"] == Status.RUNNING.value else head_digest(head)):
+    if head_digest(head) != head["digest"]:
         raise StepCorrupt(f"trajectory {name}: a column of `trajectory` or of its group was altered", end)
 
 

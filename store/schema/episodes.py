@@ -122,7 +122,7 @@ trajectory = Table(
     Column("final_observation_hash", Hash),
     Column("extras", Document, nullable=False, server_default=text("'{}'")),
     Column("content_digest", Hash),
-    Column("digest", Hash),
+    Column("digest", Hash, nullable=False),
     UniqueConstraint("group_no", "member", "attempt"),
     Index("ix_trajectory_created_at", "created_at", "no", *FLAGS),
     Index("ix_trajectory_run_created_at", "run_no", "created_at", "no", *FLAGS),

@@ -44,11 +44,10 @@ def check_trajectories(database: Database, conn: Connection, progress: Progress)
 def _digests(head: Any, rows: TurnRows) -> Iterator[Finding]:
     for table, row in rows.altered():
         yield Finding(table.name, _turn(head, row), "digest", "the row, or one of its images, was altered")
-    running = head["status"] == Status.RUNNING.value
-    if head["content_digest"] != (None if running else rows.content_digest()):
+    if head["content_digest"] != (None if head["status"] == Status.RUNNING.value else rows.content_digest()):
         problem = "a turn or an image of the trajectory was exchanged, added or deleted"
         yield Finding(trajectory.name, _name(head), "content_digest", problem)
-    if head["digest"] != (None if running else head_digest(head)):
+    if head["digest"] != head_digest(head):
         problem = "a column of the trajectory or of its group was altered"
         yield Finding(trajectory.name, _name(head), "digest", problem)
 

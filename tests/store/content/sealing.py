@@ -16,9 +16,7 @@ def reseal(database: Database) -> None:
             for table, row in rows.turns:
                 key = (table.c.trajectory_no == head["no"]) & (table.c.idx == row["idx"])
                 tx.conn.execute(update(table).where(key).values(digest=row["digest"]))
-            if head["status"] == Status.RUNNING.value:
-                continue
-            content = rows.content_digest()
+            content = None if head["status"] == Status.RUNNING.value else rows.content_digest()
             values = {"content_digest": content, "digest": head_digest({**head, "content_digest": content})}
             tx.conn.execute(update(trajectory).where(trajectory.c.no == head["no"]).values(**values))
         for sealed in SEALED:
