@@ -36,8 +36,8 @@ def past(tmp_path_factory: pytest.TempPathFactory, model: Path) -> Path:
 
 @pytest.fixture
 def copy(past: Path, tmp_path: Path) -> Iterator[Database]:
-    """Return a copy of that run's store, to alter. The checkpoints are those of the original."""
-    shutil.copy(past / "turnwise.db", tmp_path)
+    """Return a copy of that run's store, to alter, with its checkpoints."""
+    shutil.copytree(past, tmp_path, dirs_exist_ok=True)
     database = open_database(f"sqlite:///{tmp_path}/turnwise.db")
     yield database
     database.close()
