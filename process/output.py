@@ -12,6 +12,7 @@ import contextlib
 import fcntl
 import os
 import sys
+import threading
 from typing import TextIO
 
 _claimed: tuple[TextIO, TextIO] | None = None
@@ -26,6 +27,8 @@ LOST = (
     "code of an environment closed files of this process that it had not opened (`os.closerange`, `os.close`); "
     "`turnwise envs check` may find it: close files in a process of the environment"
 )
+_ending = threading.Lock()
+"""Held by the thread that ends the process: it alone prints."""
 EXIT_LOST = 1
 """Exit code of a command that had begun and failed."""
 
@@ -63,6 +66,7 @@ def check_descriptors() -> None:
     if _guard is None:
         return
     if not _is_guarded(*_guard):
+        _ending.acquire()
         for descriptor in (*(stream.fileno() for stream in (_claimed or ())[1:]), 2):
             with contextlib.suppress(OSError):
                 os.write(descriptor, f"turnwise: {LOST}\n".encode())

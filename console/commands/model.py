@@ -103,11 +103,12 @@ def merge(
     as_json: Json = False,
 ) -> None:
     """Merge a LoRA adapter into the model that it adapts, for `model.path` and tools without LoRA."""
+    from ...trainer.evaluation.policy import is_model
     from ...trainer.evaluation.stored_policy import RUN_AT, stored_checkpoint
     from ...trainer.learner.model.loading import merge_adapter
 
     folder = Path(checkpoint)
-    if not folder.is_dir() and RUN_AT.fullmatch(checkpoint):
+    if not is_model(checkpoint) and RUN_AT.fullmatch(checkpoint):
         with open_store(store) as database:
             version = stored_checkpoint(database, checkpoint)
             folder = Path(version.checkpoint) if version else folder

@@ -5,6 +5,8 @@ import json
 import os
 import resource
 import sqlite3
+import subprocess
+import sys
 import threading
 from contextlib import closing
 from pathlib import Path
@@ -49,6 +51,23 @@ def test_an_evaluation_goes_on(turnwise: Turnwise, way: str) -> None:
 @pytest.mark.parametrize("way", [way for way in WAYS if "all" in way])
 def test_an_evaluation_whose_files_are_closed_ends_with_one_line(turnwise: Turnwise, way: str) -> None:
     assert evaluate(turnwise, way) == (EXIT_LOST, "", f"turnwise: {LOST}\n")
+
+
+THREADS = """
+import os, threading, time
+from turnwise.process import output
+output.guard_descriptors()
+os.close(output._guard[0])
+write = os.write
+os.write = lambda *arguments: (write(*arguments), time.sleep(0.2))  # time for the other thread
+for one in [threading.Thread(target=output.check_descriptors) for _ in range(2)]:
+    one.start()
+"""
+
+
+def test_threads_that_find_the_files_closed_print_one_line() -> None:
+    ended = subprocess.run([sys.executable, "-c", THREADS], capture_output=True, text=True, timeout=60, check=False)
+    assert (ended.returncode, ended.stderr) == (EXIT_LOST, f"turnwise: {LOST}\n")
 
 
 @pytest.mark.slow

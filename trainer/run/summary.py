@@ -125,7 +125,12 @@ def _hint(filtered: Sequence[FilteredGroups], groups: Mapping[GroupState, int]) 
     if 2 * lost <= total:
         return ""
     solved, unsolved = sum(one.solved for one in flat), sum(one.unsolved for one in flat)
-    advice = "train on harder tasks" if solved > unsolved else "try a longer `sft_warmup`, or easier tasks"
+    if 2 * solved > lost:
+        advice = "train on harder tasks"
+    elif 2 * unsolved > lost:
+        advice = "try a longer `sft_warmup`, or easier tasks"
+    else:
+        advice = "try a larger `rollout.group_size`"
     return (
         f"{lost:,} of {total:,} groups were played and not trained on, because all their returns are equal ({solved:,} "
         f"all solved, {unsolved:,} all unsolved): {advice}"

@@ -47,6 +47,7 @@ def _values(conn: Any, driven: DrivenRun, summary: RunSummary) -> Iterator[tuple
     newest = Updates(update)
     times = queries.update_times(conn, run.id, newest)
     yield "last_update_timestamp_seconds", times.get(update, run.created_at).timestamp()
+    yield "ended_timestamp_seconds", run.ended_at.timestamp() if run.ended_at else None
     for pace in queries.list_metrics(conn, run.id, PACE, newest):
         yield "trained_tokens_per_second", pace.get("tokens_per_s")
     yield "failed_episodes", sum(queries.failure_counts(conn, run.id).values())

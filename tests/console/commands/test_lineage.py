@@ -181,13 +181,15 @@ def test_a_run_that_differs_ends_with_exit_code_1(turnwise: Turnwise, trained: s
         ),
         ("runs fork r@x", "run r has no checkpoint of update x; it has those of 0"),
         ("runs fork r@0 --name r --set learner.lerning_rate=1", "`learner.lerning_rate`: unknown key"),
-        ("model merge r merged", "holds no LoRA adapter"),
+        ("model merge r merged", "checkpoints/0` holds no LoRA adapter"),
         ("model merge checkpoints/9 merged", "there is neither a folder `checkpoints/9` nor a run of this name"),
     ],
 )
 def test_a_checkpoint_is_named_by_its_run_and_its_update(
-    turnwise: Turnwise, trained: str, words: str, error: str
+    turnwise: Turnwise, trained: str, words: str, error: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("r").mkdir()  # a folder without a model hides no run
     ended = turnwise(*words.split(), "--store", trained)
     assert ended.code == 2
     assert error in ended.err

@@ -256,5 +256,7 @@ def test_the_metrics_of_runs_are_in_the_format_of_prometheus(client: TestClient,
     )
     assert any(line.startswith("turnwise_run_last_update_timestamp_seconds") for line in lines)
     create_run(own, 'a"b\\c\nd')
+    call(own, "finish_run", run='a"b\\c\nd', status="failed", error="lost")
     with client_of(own) as other:
+        assert 'turnwise_run_ended_timestamp_seconds{run="a' in other.get("/metrics").text
         assert r'turnwise_run_state{run="a\"b\\c\nd",kind="train",status=' in other.get("/metrics").text

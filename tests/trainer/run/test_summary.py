@@ -28,5 +28,7 @@ def test_most_groups_without_a_signal_have_a_remedy() -> None:
     assert hint.endswith("train on harder tasks")
     unsolved = [replace(filtered[0], solved=350, unsolved=580)]
     assert "a longer `sft_warmup`" in _hint(unsolved, {GroupState.FILTERED: 934})
+    neither = [replace(filtered[0], solved=0, unsolved=0)]
+    assert "a larger `rollout.group_size`" in _hint(neither, {GroupState.FILTERED: 934})
     assert _hint(filtered, {GroupState.CONSUMED: 934, GroupState.FILTERED: 934}) == ""
     assert _hint([], {}) == ""
