@@ -18,8 +18,9 @@ class LoopThread:
     """A running event loop, from construction to ``stop``."""
 
     def __init__(self) -> None:
-        self.loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self.loop.run_forever, name="sandboxes", daemon=True)
+        self._runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
+        self.loop = self._runner.get_loop()
+        self._thread = threading.Thread(target=self._run, name="sandboxes", daemon=True)
         self._thread.start()
 
     @property
@@ -58,8 +59,11 @@ class LoopThread:
             self.loop.call_soon_threadsafe(work)
 
     def stop(self, timeout_s: float) -> None:
-        """Stop the loop and wait for its thread for at most ``timeout_s``."""
+        """Stop the loop, cancel the tasks left, and wait for the thread for at most ``timeout_s``."""
         if self.alive:
             self.loop.call_soon_threadsafe(self.loop.stop)
             self._thread.join(timeout_s)
-            self.loop.close()
+
+    def _run(self) -> None:
+        self.loop.run_forever()
+        self._runner.close()
