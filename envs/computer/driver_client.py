@@ -103,6 +103,8 @@ class DriverProgram:
     """The user of the sandbox that runs the driver; the screen belongs to another, so that it cannot change answers."""
     helpers: tuple[Program, ...] = ()
     """Programs that the driver needs, started after it."""
+    encodes: bool = False
+    """Whether the driver itself encodes the screenshots, so that no program on the screen can damage them."""
 
 
 class DriverClient:

@@ -26,7 +26,7 @@ from .driver_client import DriverClient, Steps
 from .elements import Node, render, resolve, targets
 from .marks import draw_marks
 from .scaling import Scale
-from .screenshots import black, checked
+from .screenshots import black, checked, of_size
 
 ObservationMode = Literal["text", "screenshot", "both"]
 OBSERVATION_MODES: tuple[ObservationMode, ...] = get_args(ObservationMode)
@@ -249,8 +249,11 @@ class ScreenEnv(EpisodeEnv[T]):
 
     def _image(self, png: bytes) -> Png:
         """Return the screenshot, with marks if they are on; a black picture if it is not one of the screen."""
+        plain = self.scale.picture == self.scale.screen and not self.marks
+        if plain and self.client.program.encodes:
+            return of_size(png, self.width, self.height)
         image, decoded = checked(png, self.width, self.height)
-        if self.scale.picture == self.scale.screen and not self.marks:
+        if plain:
             return image
         picture = self.scale.shrunk(np.asarray(decoded))
         return Png.encode(draw_marks(picture, self.scale.nodes(self.nodes)) if self.marks else picture)

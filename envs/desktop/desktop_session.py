@@ -52,6 +52,7 @@ def _program(width: int, height: int) -> DriverProgram:
         socket=SOCKET,
         user=DRIVER_USER,
         helpers=(Program("launcher", launcher, DESKTOP_USER),),
+        encodes=True,
     )
 
 

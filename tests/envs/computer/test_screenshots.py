@@ -20,7 +20,6 @@ SIDE = 84
 """Pixels of a side of the pictures."""
 WORLDS: dict[str, Callable[[], ScreenEnv[Any] | TinyPixelsEnv[Any]]] = {
     "web": lambda: MiniWoBEnv("click-button", "screenshot"),
-    "desktop": lambda: DesktopEnv("both"),
     "scaled": lambda: DesktopEnv("both", max_pixels=42 * 42),
     "marked": lambda: DesktopEnv("screenshot", marks=True),
     "tiny web": TinyPixelsWebEnv,
@@ -65,6 +64,16 @@ def test_a_damaged_picture_is_black_and_every_other_is_readable(see: Callable[[b
         picture = see(data)
         assert decoded(picture).size == (shown.width, shown.height), name
         assert picture in (data, picture.encode(picture.pixels())), name
+
+
+def test_a_picture_that_the_driver_itself_encoded_is_not_decoded() -> None:
+    """No program of the agent can reach the desktop's driver; only a limit on its output can cut a picture."""
+    env = DesktopEnv("screenshot")
+    whole = png(env.width, env.height)
+    without_pixels = whole[:33] + chunk(b"IDAT", b"") + chunk(b"IEND", b"")
+    pictures = [env._observation("", {"nodes": []}, data) for data in (whole, without_pixels, whole[:-1], b"")]
+    shown = [picture["image"] for picture in pictures if isinstance(picture, dict)]
+    assert shown == [whole, without_pixels, *2 * [black(env.width, env.height)]]
 
 
 def test_the_picture_of_a_driver_is_decoded_without_a_conversion(monkeypatch: pytest.MonkeyPatch) -> None:
