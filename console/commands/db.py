@@ -52,7 +52,7 @@ def check(
     store: Store = DEFAULT_STORE,
     as_json: Json = False,
 ) -> None:
-    """Find rows that were altered, exchanged or deleted; exit 1 if there are any."""
+    """Find turns, episodes, rewards and batches that were altered or deleted; exit 1 if there are any."""
     from ...store.maintenance.integrity import check_store
 
     count = 0

@@ -1,4 +1,4 @@
-"""The settings of a store: its id, the number of its runs, and the blob folder that it remembers, with the marker file.
+"""The settings of a store: its id, and the blob folder that it remembers, with the marker file.
 
 ``store_setting`` holds ``store_id``, made with the tables, and ``blob_root``, recorded in the transaction that inserts
 the first blob with a file. The marker holds ``store_id``; it is in the folder before the folder's first blob. Each open
@@ -12,17 +12,15 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from sqlalchemy import Connection, select, text
+from sqlalchemy import Connection, select, text, update
 
 from ...masking import without_secrets
 from ..errors import StoreError
 from ..schema import insert_once, store_setting
 from ..schema.types import uuid7
-from .digests import change, sealed
 
-STORE_ID, BLOB_ROOT, RUNS, SEARCH_INDEX = "store_id", "blob_root", "runs", "search_index"
-NAMES = (STORE_ID, BLOB_ROOT, RUNS, SEARCH_INDEX)
-"""``store_id`` and ``runs``, the number of runs, are made with the store."""
+STORE_ID, BLOB_ROOT, SEARCH_INDEX = "store_id", "blob_root", "search_index"
+NAMES = (STORE_ID, BLOB_ROOT, SEARCH_INDEX)
 MARKER = "turnwise-store"
 """Name of the marker file; its lines are the ``store_id`` of its store and the owner (``BlobRoot.owner``)."""
 SUFFIX = ".blobs"
@@ -125,9 +123,8 @@ class BlobRoot:
 
 
 def make_settings(conn: Connection) -> None:
-    """Give the store its id, which it keeps from then on, and the number of its runs."""
+    """Give the store its id, which it keeps from then on."""
     add_setting(conn, STORE_ID, uuid7().hex)
-    add_setting(conn, RUNS, "0")
 
 
 def read_blob_root(conn: Connection, file: Path | None) -> BlobRoot:
@@ -161,15 +158,10 @@ def setting(conn: Connection, name: str, *, lock: bool = False) -> str | None:
 
 def add_setting(conn: Connection, name: str, value: str) -> bool:
     """Add a setting, and return whether it was missing; an existing one stays as it is."""
-    row = sealed(store_setting, {"name": name, "value": value})
-    return bool(conn.execute(insert_once(conn.dialect.name, store_setting), row).rowcount)
+    added = insert_once(conn.dialect.name, store_setting)
+    return bool(conn.execute(added, {"name": name, "value": value}).rowcount)
 
 
 def change_setting(conn: Connection, name: str, value: str) -> None:
     """Change the value of a setting that the store has."""
-    change(conn, store_setting, store_setting.c.name == name, value=value)
-
-
-def count_runs(conn: Connection) -> None:
-    """Add one to the number of runs."""
-    change_setting(conn, RUNS, str(int(setting(conn, RUNS, lock=True) or 0) + 1))
+    conn.execute(update(store_setting).where(store_setting.c.name == name).values(value=value))

@@ -1,14 +1,12 @@
-"""Digests of what is stored, so that an altered, exchanged or deleted row is found.
+"""Digests of what is stored, so that an altered, exchanged or deleted turn, episode, reward or batch is found.
 
 * Each step has a digest of its columns, which include its messages, and of its images. A partial turn has one, too.
-* A trajectory has a content digest, of the digests of its steps and partial turns and of the images of its messages,
-  and a head digest, of the content digest, its own columns and those of its group that shaped the episode. A running
-  trajectory has no content digest yet.
+* A trajectory that has ended has a seal: the digest of its id, of the columns that its end writes, of the digests of
+  its steps and partial turns, and of the images of its messages.
 * A reward and a batch have one digest each; the batch's covers its groups and items.
-* ``digest`` of a row of another table covers all of its columns but those that ``SEALED`` leaves out. Every write of
-  such a table goes through ``sealed`` (new rows) or ``change`` (stored rows).
-* A row that no digest covers as a part counts in another row: ``COUNTED`` names the column that has the number, and
-  every write that adds such a row goes through ``count_rows``.
+
+The rows that a driver writes about a run (tasks, groups, versions, leases, metrics) have none, nor has the start of a
+trajectory: an edit of them by hand is found only where it contradicts other rows.
 
 The digests are computed before the rows are stored, and compared with the rows when a trajectory is loaded and by
 ``turnwise db check``. Both use the functions of this module: values are written as canonical JSON, with numbers up to
@@ -16,36 +14,17 @@ The digests are computed before the rows are stored, and compared with the rows 
 """
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
-from functools import cache
 from hashlib import sha256
 from operator import itemgetter
 from types import MappingProxyType
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Boolean, Column, ColumnElement, Connection, Integer, Table, and_, bindparam, select, update
-
-from ..schema import (
-    Lookup,
-    lease,
-    message_image,
-    metric,
-    partial_turn,
-    policy_version,
-    reward_set,
-    rollout_group,
-    run,
-    step,
-    step_image,
-    store_setting,
-    task,
-    train_batch,
-    trajectory,
-)
-from ..schema.types import load_json, time_text
+from ..schema import message_image, partial_turn, step, step_image
+from ..schema.types import time_text
 
 ROW_BYTES = 8
 """Bytes of the digest of a step or partial turn."""
@@ -68,11 +47,6 @@ def canonical(values: Iterable[Any]) -> str:
 def digest_of(values: Iterable[Any]) -> str:
     """Return the digest of values: the SHA-256, in hex, of their canonical form."""
     return sha256(canonical(values).encode()).hexdigest()
-
-
-def row_digest(row: Mapping[Any, Any], columns: Sequence[str]) -> str:
-    """Return the digest of ``columns`` of a row; a missing column counts as None."""
-    return digest_of(row.get(name) for name in columns)
 
 
 def step_digest(row: Mapping[Any, Any], images: Iterable[Mapping[Any, Any]]) -> str:
@@ -152,159 +126,22 @@ _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=_text
 """Made once: ``json.dumps`` makes an encoder per call."""
 
 
-BEGUN = (
-    *("no", "uid", "id", "run_no", "group_no", "member", "attempt", "writer", "status", "env_id", "purpose", "source"),
-    *("policy", "deterministic", "branched_from", "branched_at", "created_at"),
+SEALED = (
+    *("id", "status", "reward", "success", "error", "stop_reason", "reached", "ended_by", "final_observation"),
+    *(
+        "final_observation_blob",
+        "final_observation_hash",
+        "extras",
+        "n_steps",
+        "n_tokens",
+        "min_version",
+        "max_version",
+    ),
 )
-"""The columns of a trajectory that its start writes, and its status; its end writes the others."""
-HEAD_COLUMNS = tuple(column.name for column in trajectory.c if column.name not in ("no", "abandoned", "digest"))
-"""The columns of a trajectory that its head digest covers: all but the flag of its newest version."""
-_UNENDED: dict[str, Any] = dict.fromkeys(name for name in HEAD_COLUMNS if name not in BEGUN) | {
-    **{"reward": 0.0, "n_steps": 0, "n_tokens": 0, "error": "", "stop_reason": "", "reached": "", "ended_by": ""},
-    "extras": {},
-}
-"""The values of the columns that the end of a trajectory writes, while it runs."""
-_running_values = itemgetter(*map((*BEGUN[1:], *_UNENDED).index, HEAD_COLUMNS))
-GROUP_COLUMNS = (
-    *(rollout_group.c[name].label(f"group_{name}") for name in ("id", "purpose", "prompt_prefix")),
-    *(rollout_group.c[name] for name in ("max_turns", "max_tokens_per_turn", "max_tokens_per_episode", "max_context")),
-    rollout_group.c.created_at.label("group_created_at"),
-    *(task.c[name].label(f"task_{name}") for name in ("id", "env_version", "seed", "split", "options")),
-)
-"""The columns of a trajectory's group that its head digest covers."""
-HEADS = (
-    select(trajectory, *GROUP_COLUMNS)
-    .join(rollout_group, rollout_group.c.no == trajectory.c.group_no)
-    .join(task, task.c.no == rollout_group.c.task_no)
-)
-"""Trajectories with the columns of their group that their head digest covers."""
-_CIRCUMSTANCE_NAMES = tuple(column.name for column in GROUP_COLUMNS)
-_CIRCUMSTANCES = Lookup(
-    select(rollout_group.c.no.label("group_no"), *GROUP_COLUMNS).join_from(rollout_group, task), rollout_group.c.no
-)
-_values, _circumstances = itemgetter(*HEAD_COLUMNS), itemgetter(*_CIRCUMSTANCE_NAMES)
+"""The columns of a trajectory that its seal covers: its id, and those that its end writes except the time."""
+_sealed = itemgetter(*SEALED)
 
 
-def circumstances_digest(row: Mapping[Any, Any]) -> str:
-    """Return the digest of ``GROUP_COLUMNS`` of a row."""
-    return digest_of(_circumstances(row))
-
-
-def head_digest(row: Mapping[Any, Any], circumstances: str | None = None) -> str:
-    """Return the head digest of a trajectory: of its row with ``GROUP_COLUMNS``, or with the digest of these."""
-    return digest_of([*_values(row), circumstances or circumstances_digest(row)])
-
-
-def running_digest(begun: Iterable[Any], circumstances: str) -> str:
-    """Return the head digest of a running trajectory, by the values of ``BEGUN`` except ``no``."""
-    return digest_of([*_running_values((*begun, *_UNENDED.values())), circumstances])
-
-
-def stored_circumstances(conn: Connection, groups: Collection[int]) -> dict[int, str]:
-    """Return the digests of ``GROUP_COLUMNS`` of stored groups, by ``no``."""
-    found = {}
-    for no, *values in _CIRCUMSTANCES.run(conn, groups):
-        row = dict(zip(_CIRCUMSTANCE_NAMES, values, strict=True))
-        row["group_created_at"] = stored_time(row["group_created_at"])
-        if isinstance(options := row["task_options"], str):
-            row["task_options"] = load_json(options)
-        found[no] = circumstances_digest(row)
-    return found
-
-
-def stored_time(value: str | datetime) -> str:
-    """Return the driver's value of a time as ``time_text`` writes it."""
-    return f"{value}+00:00" if isinstance(value, str) else time_text(value)
-
-
-COUNTED: Mapping[Table, Column[Any]] = {
-    rollout_group: run.c.n_groups,
-    policy_version: run.c.n_versions,
-    train_batch: run.c.n_batches,
-    lease: run.c.n_leases,
-    metric: run.c.n_metrics,
-    reward_set: run.c.n_reward_sets,
-}
-"""The column of ``run`` that has the number of the run's rows of a table."""
-_COUNTS = tuple(column.name for column in COUNTED.values())
-SEALED: Mapping[Table, tuple[str, ...]] = {
-    table: tuple(column.name for column in table.c if column.name not in ("digest", *left_out))
-    for table, left_out in {
-        run: ("no", *_COUNTS),
-        task: ("no",),
-        rollout_group: ("no",),
-        lease: (),
-        policy_version: (),
-        metric: (),
-        reward_set: ("n_rewards",),
-        store_setting: (),
-    }.items()
-}
-"""The columns that the digest of a row covers. Rows of other tables confirm a ``no`` that it leaves out."""
-UNSEALED = "00" * 32
-"""The digest of a row whose ``no`` the database has yet to give; ``change`` replaces it in the same transaction."""
-
-
-def seal(table: Table, row: Mapping[Any, Any]) -> str:
-    """Return the digest of a row, which has every column that the digest covers."""
-    return row_digest(row, SEALED[table])
-
-
-def sealed(table: Table, row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a new row with the values that the database would give to its other columns, and with its digest."""
-    return {**row, "digest": seal(table, {**_defaults(table), **row})}
-
-
-@cache
-def _defaults(table: Table) -> dict[str, Any]:
-    """Return the values that the database gives to the sealed columns of a row that names none."""
-    return {name: _default(table.c[name]) for name in SEALED[table]}
-
-
-def _default(column: Column[Any]) -> Any:
-    if column.server_default is None:
-        return None
-    if isinstance(column.type, Boolean):
-        return False
-    text = str(column.server_default.arg)  # type: ignore[attr-defined]
-    return int(text) if isinstance(column.type, Integer) else text
-
-
-def change(conn: Connection, table: Table, where: ColumnElement[bool], **values: Any) -> int:
-    """Set columns of the stored rows that fulfil a condition, with their digests, and return how many rows those are.
-
-    The rows are locked until the transaction ends.
-    """
-    rows = conn.execute(select(table).where(where).with_for_update(key_share=True)).mappings().all()
-    write_changes(conn, table, [(row, values) for row in rows])
-    return len(rows)
-
-
-def write_changes(
-    conn: Connection, table: Table, changes: Sequence[tuple[Mapping[Any, Any], Mapping[str, Any]]]
-) -> None:
-    """Set columns of rows, with their digests.
-
-    Args:
-        changes: the stored and locked rows, each with its new values; those of all rows have the same columns.
-    """
-    if not changes:
-        return
-    keys = list(table.primary_key.columns)
-    parameters = [
-        {
-            **{f"key_{column.name}": row[column.name] for column in keys},
-            **values,
-            "digest": seal(table, {**row, **values}),
-        }
-        for row, values in changes
-    ]
-    which = and_(*(column == bindparam(f"key_{column.name}") for column in keys))
-    names = (*changes[0][1], "digest")
-    conn.execute(update(table).where(which).values({name: bindparam(name) for name in names}), parameters)
-
-
-def count_rows(conn: Connection, table: Table, run_no: int, added: int = 1) -> None:
-    """Add to the number of rows of ``table`` that a run has."""
-    column = COUNTED[table]
-    conn.execute(update(run).where(run.c.no == run_no).values({column: column + added}))
+def seal(row: Mapping[Any, Any], content: str) -> str:
+    """Return the seal of a trajectory that has ended, by its row and its content digest."""
+    return digest_of([*_sealed(row), content])

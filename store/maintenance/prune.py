@@ -1,6 +1,6 @@
 """Select the trajectories that a retention policy may prune, oldest first, and remove their content or their turns.
 
-The heads stay, with digests of what is left. Before anything is removed, the stored rows are compared with their
+The heads stay, with seals of what is left. Before anything is removed, the stored rows are compared with their
 digests: an altered trajectory stays as it is, so that pruning hides no alteration. Rows are deleted and inserted again
 without their content, because an update in place frees no page of SQLite.
 """
@@ -27,7 +27,7 @@ from sqlalchemy import (
 )
 
 from ...records import GroupState, Source, Status
-from ..content.digests import HEADS, head_digest
+from ..content.digests import seal
 from ..content.turn_rows import TABLES, Row, TurnRows, rows_with, turn_rows
 from ..database import Database
 from ..schema import (
@@ -224,17 +224,16 @@ def delete_turns(database: Database, numbers: Sequence[int], *, dry_run: bool = 
 
 
 def _load(conn: Connection, numbers: Sequence[int]) -> tuple[dict[int, Row], dict[int, TurnRows]]:
-    """Return the heads, with the columns that their digests cover, and the rows of trajectories."""
-    heads = {row["no"]: row for row in rows_with(conn, HEADS, trajectory.c.no, numbers)}
+    """Return the heads and the rows of trajectories."""
+    heads = {row["no"]: row for row in rows_with(conn, select(trajectory), trajectory.c.no, numbers)}
     return heads, turn_rows(conn, heads)
 
 
 def _intact(heads: Mapping[int, Row], rows: Mapping[int, TurnRows], removed: Removed) -> list[int]:
-    """Return the trajectories whose rows have their digests; add the ids of the others to ``removed``."""
+    """Return the trajectories whose rows have their seal; add the ids of the others to ``removed``."""
     intact = []
     for no, head in heads.items():
-        digests = (head_digest(head), rows[no].content_digest())
-        if digests == (head["digest"], head["content_digest"]) and not any(rows[no].altered()):
+        if head["seal"] == seal(head, rows[no].content_digest()) and not any(rows[no].altered()):
             intact.append(no)
         else:
             removed.altered.append(head["id"])
@@ -264,13 +263,12 @@ def _replace(conn: Connection, left: Mapping[int, TurnRows]) -> None:
 
 
 def _seal(conn: Connection, heads: Mapping[int, Row], left: Mapping[int, TurnRows], **columns: object) -> None:
-    """Write the heads without their content, with the digests of what is left."""
+    """Write the heads without their content, with the seals of what is left."""
     updates = []
     for no, head in heads.items():
-        content = left[no].content_digest()
-        digest = head_digest(head | {"content_digest": content} | columns)
         bare = {name: head[name] for name in CONTENT[trajectory]}
-        updates.append({"key": no, **bare, **columns, "content_digest": content, "digest": digest})
+        sealed = seal(head | columns, left[no].content_digest())
+        updates.append({"key": no, **bare, **columns, "seal": sealed})
     if updates:
         conn.execute(_PRUNED, updates)
 

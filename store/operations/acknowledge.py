@@ -11,7 +11,7 @@ from sqlalchemy import insert, select
 from sqlalchemy.exc import IntegrityError
 
 from ...records import GroupState
-from ..content.digests import count_rows, digest_of
+from ..content.digests import digest_of
 from ..errors import LeaseLost, NotFound, StoreConflict
 from ..schema import among, batch_group, batch_item, rollout_group, train_batch, trajectory
 from .group_states import transition
@@ -87,7 +87,6 @@ def acknowledge(
     group_rows, item_rows = _rows(tx, head, groups, reused, items, known)
     digest = batch_digest(head, group_rows, item_rows)
     tx.conn.execute(insert(train_batch), dict(head, digest=digest, created_at=tx.now))
-    count_rows(tx.conn, train_batch, run_no)
     if groups:
         transition(tx.conn, groups, GroupState.CONSUMED)
         end_leases(tx, groups, "consumed")

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, func, select
 
 from ...records import EndedBy, Limit, Status
 from ..content.blobs import NewBlob
-from ..content.digests import BEGUN, head_digest, stored_circumstances, stored_time
+from ..content.digests import seal
 from ..content.rows import INLINE_TEXT, Tally, text_blob
 from ..content.turn_rows import turn_rows
 from ..errors import NotFound, StoreConflict
@@ -23,7 +23,7 @@ from .transaction import Transaction, bulk_operation, operation
 
 _RUNNING = Status.RUNNING.value
 _HEADS = (
-    select(*(trajectory_table.c[name] for name in BEGUN))
+    select(*(trajectory_table.c[name] for name in ("no", "id", "writer", "status")))
     .order_by(trajectory_table.c.no)
     .with_for_update(key_share=True)
 )
@@ -57,17 +57,43 @@ class Ending:
     tally: Tally | None = None
     """The counts and the digest of the turns that the player wrote; None to compute them from the stored rows."""
     writer: str = ""
+    seal: str = field(init=False, default="")
+    """The seal of the trajectory, by ``tally``; empty without one."""
 
     def __post_init__(self) -> None:
         text = self.final_observation
         if isinstance(text, str) and len(text) > INLINE_TEXT:
             object.__setattr__(self, "final_observation", text_blob(text))
+        if self.tally is not None:
+            object.__setattr__(self, "seal", seal(self.columns(self.tally), self.tally.content))
 
     @property
     def blobs(self) -> Mapping[str, NewBlob]:
         """The content that the rows name, by hash."""
         return {
             one.hash: one for one in (*self.final_images.values(), self.final_observation) if isinstance(one, NewBlob)
+        }
+
+    def columns(self, tally: Tally) -> dict[str, Any]:
+        """Return the columns of a trajectory with this end and ``tally``, by name: those that its seal covers."""
+        final = self.final_observation
+        return {
+            "id": self.trajectory,
+            "final_observation": final if isinstance(final, str) else None,
+            "final_observation_blob": final.hash if isinstance(final, NewBlob) else None,
+            "status": self.status.value,
+            "reward": float(self.reward),
+            "success": None if self.success is None else bool(self.success),
+            "error": self.error,
+            "stop_reason": self.stop_reason,
+            "reached": self.reached.value if self.reached else "",
+            "ended_by": self.ended_by.value,
+            "final_observation_hash": self.final_observation_hash or None,
+            "extras": dict(self.extras),
+            "n_steps": tally.n_steps,
+            "n_tokens": tally.n_tokens,
+            "min_version": tally.min_version,
+            "max_version": tally.max_version,
         }
 
     def with_blobs(self, blobs: Mapping[str, NewBlob]) -> "Ending":
@@ -98,8 +124,6 @@ def _finish(tx: Transaction, ends: Sequence[tuple[dict[str, Any], Ending]]) -> N
         return
     # Another statement: it sees the turns that were committed while the heads were waited for.
     counts = {row[0]: (row[1], row[2]) for row in _COUNTS.run(tx.conn, [head["no"] for head, _ in ends])}
-    nos = {head["group_no"] for head, _ in ends}
-    groups = stored_circumstances(tx.conn, nos)
     images: list[dict[str, Any]] = []
     ended: list[tuple[Any, ...]] = []
     now = time_text(tx.now)
@@ -108,9 +132,9 @@ def _finish(tx: Transaction, ends: Sequence[tuple[dict[str, Any], Ending]]) -> N
         if one.final_images:
             key = {"trajectory_no": head["no"], "step_idx": tally.n_steps}
             images += [dict(key, idx=idx, blob_hash=new.hash) for idx, new in one.final_images.items()]
-        head |= _end_values(one, tally)
-        head |= {"ended_at": now, "pruned_at": None}
-        ended.append(_end_row(head, head_digest(head, groups[head["group_no"]])))
+        columns = one.columns(tally)
+        sealed = one.seal if tally is one.tally else seal(columns, tally.content)
+        ended.append((*_driver_values(columns), now, bytearray.fromhex(sealed), head["no"]))
     if images:
         tx.conn.execute(insert_once(tx.conn.dialect.name, step_image), images)
     _END.run(tx.conn, ended)
@@ -130,43 +154,17 @@ def _still_runs(end: Ending, head: Mapping[str, Any] | None) -> bool:
     return False
 
 
-def _end_values(end: Ending, tally: Tally) -> dict[str, Any]:
-    """Return the columns of an end except its time."""
-    final = end.final_observation
-    return {
-        "final_observation": final if isinstance(final, str) else None,
-        "final_observation_blob": final.hash if isinstance(final, NewBlob) else None,
-        "status": end.status.value,
-        "reward": float(end.reward),
-        "success": None if end.success is None else bool(end.success),
-        "error": end.error,
-        "stop_reason": end.stop_reason,
-        "reached": end.reached.value if end.reached else "",
-        "ended_by": end.ended_by.value,
-        "final_observation_hash": end.final_observation_hash or None,
-        "extras": dict(end.extras),
-        "n_steps": tally.n_steps,
-        "n_tokens": tally.n_tokens,
-        "min_version": tally.min_version,
-        "max_version": tally.max_version,
-        "content_digest": tally.content,
-    }
-
-
-def _end_row(head: Mapping[str, Any], digest: str) -> tuple[Any, ...]:
-    """Return the driver's values of ``_ENDED``, and ``no``."""
-    final = head["final_observation"]
+def _driver_values(columns: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return the driver's values of the columns of an end."""
+    final = columns["final_observation"]
     return (
-        *_ended_plain(head),
-        None if (success := head["success"]) is None else flag_text(success),
-        head["ended_at"],
-        escape(head["error"]),
-        escape(head["stop_reason"]),
+        *_plain_values(columns),
+        None if (success := columns["success"]) is None else flag_text(success),
+        escape(columns["error"]),
+        escape(columns["stop_reason"]),
         None if final is None else escape(final),
-        *(None if (name := head[column]) is None else bytearray.fromhex(name) for column in _ENDED_HASHES),
-        bytearray.fromhex(digest),
-        dump_json(head["extras"]) if head["extras"] else "{}",
-        head["no"],
+        *(None if (name := columns[column]) is None else bytearray.fromhex(name) for column in _HASHES),
+        dump_json(columns["extras"]) if columns["extras"] else "{}",
     )
 
 
@@ -178,22 +176,14 @@ def _check_whole(trajectory: str, what: str, written: int, stored: int) -> None:
         )
 
 
-_ENDED_PLAIN = ("status", "reward", "ended_by", "reached", "n_steps", "n_tokens", "min_version", "max_version")
-_ended_plain = itemgetter(*_ENDED_PLAIN)
-_ENDED_HASHES = ("final_observation_blob", "final_observation_hash", "content_digest")
-_ENDED = (
-    *_ENDED_PLAIN,
-    "success",
-    "ended_at",
-    "error",
-    "stop_reason",
-    "final_observation",
-    *_ENDED_HASHES,
-    "digest",
-    "extras",
+_PLAIN = ("status", "reward", "ended_by", "reached", "n_steps", "n_tokens", "min_version", "max_version")
+_plain_values = itemgetter(*_PLAIN)
+_HASHES = ("final_observation_blob", "final_observation_hash")
+_END = RowUpdate(
+    trajectory_table,
+    (*_PLAIN, "success", "error", "stop_reason", "final_observation", *_HASHES, "extras", "ended_at", "seal"),
 )
-"""The columns that the end of a trajectory writes, in the order of ``_end_row``."""
-_END = RowUpdate(trajectory_table, _ENDED)
+"""Writes the columns of an end, in the order of ``_driver_values``, then its time and the seal."""
 
 
 _COUNTS = Lookup(
@@ -225,14 +215,9 @@ def _tally(tx: Transaction, no: int, end: Ending, rows: tuple[int, int]) -> Tall
 
 
 def _heads(conn: Connection, lookup: Lookup, names: Collection[Any]) -> Iterator[dict[str, Any]]:
-    """Yield ``BEGUN`` of trajectories, in the form of the values that a digest covers."""
+    """Yield what an end needs of trajectories, and lock their rows."""
     for row in lookup.run(conn, names):
-        head = dict(zip(BEGUN, row, strict=True))
-        uid, deterministic = head["uid"], head["deterministic"]
-        head["uid"] = uid if isinstance(uid, str) else uid.hex
-        head["created_at"] = stored_time(head["created_at"])
-        head["deterministic"] = bool(deterministic)
-        yield head
+        yield dict(zip(("no", "id", "writer", "status"), row, strict=True))
 
 
 @operation

@@ -9,10 +9,9 @@ together with the update that consumed it.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, Select, select
+from sqlalchemy import Connection, RowMapping, Select, bindparam, select, update
 
 from ...records import GroupState
-from ..content.digests import write_changes
 from ..errors import NotFound, StoreConflict
 from ..schema import among, no_of, rollout_group
 from ..schema import run as run_table
@@ -97,7 +96,11 @@ def transition(
     if reason is not None:
         values["reason"] = reason
     own = of_group or {}
-    write_changes(conn, rollout_group, [(rows[name], {**values, **own.get(name, {})}) for name in moved])
+    changes = [{**values, **own.get(name, {}), "key": rows[name]["no"]} for name in moved]
+    if changes:
+        names = changes[0].keys() - {"key"}
+        which = update(rollout_group).where(rollout_group.c.no == bindparam("key"))
+        conn.execute(which.values({name: bindparam(name) for name in names}), changes)
     return moved
 
 

@@ -4,10 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Row, func, select
+from sqlalchemy import Row, func, select, update
 
 from ...records import Group, GroupState, Status, Task
-from ..content.digests import change, count_rows, sealed
 from ..errors import NotFound, StoreConflict
 from ..schema import Lookup, insert_once, rollout_group, task
 from ..schema import run as run_table
@@ -41,9 +40,7 @@ def open_group(tx: Transaction, opens: Sequence[Opening]) -> None:
     tasks = _task_numbers(tx, {one.group.task.id: one.group.task for one in opens})
     for run, run_no in runs.items():
         groups = [one.group for one in opens if one.group.run == run]
-        inserted = _INSERT.run(tx.conn, [_group_row(tx, one, run_no, tasks[one.task.id]) for one in groups])
-        if inserted:
-            count_rows(tx.conn, rollout_group, run_no, inserted)
+        _INSERT.run(tx.conn, [_group_row(tx, one, run_no, tasks[one.task.id]) for one in groups])
 
 
 def _task_numbers(tx: Transaction, tasks: Mapping[str, Task]) -> dict[str, int]:
@@ -57,7 +54,7 @@ def _task_numbers(tx: Transaction, tasks: Mapping[str, Task]) -> dict[str, int]:
 
 
 def _task_row(problem: Task) -> dict[str, Any]:
-    row = {
+    return {
         "id": problem.id,
         "env_id": problem.env_id,
         "env_version": problem.env_version,
@@ -65,13 +62,12 @@ def _task_row(problem: Task) -> dict[str, Any]:
         "split": problem.split,
         "options": dict(problem.options),
     }
-    return sealed(task, row)
 
 
 _GROUP = (
     *("id", "run_no", "task_no", "purpose", "size", "prompt_prefix"),
     *("max_turns", "max_tokens_per_turn", "max_tokens_per_episode", "max_context", "state", "created_at"),
-    *("draw", "digest"),
+    "draw",
 )
 """The columns that the opening of a group writes."""
 _INSERT = RowInsert(rollout_group, _GROUP, conflict="id")
@@ -79,22 +75,22 @@ _TASKS = Lookup(select(task.c.id, task.c.no), task.c.id)
 
 
 def _group_row(tx: Transaction, group: Group, run_no: int, task_no: int) -> tuple[Any, ...]:
-    row = {
-        "id": group.id,
-        "run_no": run_no,
-        "task_no": task_no,
-        "purpose": group.purpose.value,
-        "size": group.size,
-        "prompt_prefix": group.prompt_prefix,
-        "max_turns": group.horizon.max_turns,
-        "max_tokens_per_turn": group.horizon.max_tokens_per_turn,
-        "max_tokens_per_episode": group.horizon.max_tokens_per_episode,
-        "max_context": group.horizon.max_context,
-        "state": GroupState.OPEN.value,
-        "created_at": time_text(tx.now),
-        "draw": group.draw,
-    }
-    return (*row.values(), bytearray.fromhex(sealed(rollout_group, row)["digest"]))
+    horizon = group.horizon
+    return (
+        group.id,
+        run_no,
+        task_no,
+        group.purpose.value,
+        group.size,
+        group.prompt_prefix,
+        horizon.max_turns,
+        horizon.max_tokens_per_turn,
+        horizon.max_tokens_per_episode,
+        horizon.max_context,
+        GroupState.OPEN.value,
+        time_text(tx.now),
+        group.draw,
+    )
 
 
 @operation
@@ -112,7 +108,7 @@ def grow_group(tx: Transaction, *, group: str, size: int, epoch: int | None = No
         raise ValueError(f"group {group} has {stored.size} members; it cannot grow to {size}")
     if stored.state != GroupState.OPEN:
         raise StoreConflict(f"group {group} is {stored.state}, so it cannot grow")
-    change(tx.conn, rollout_group, rollout_group.c.no == stored.no, size=size)
+    tx.conn.execute(update(rollout_group).where(rollout_group.c.no == stored.no).values(size=size))
 
 
 @operation

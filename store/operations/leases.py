@@ -7,10 +7,9 @@ leases nothing twice.
 from collections.abc import Sequence
 from datetime import timedelta
 
-from sqlalchemy import bindparam, cast, insert, null, select, union_all
+from sqlalchemy import bindparam, cast, insert, null, select, union_all, update
 
 from ...records import GroupState, Purpose
-from ..content.digests import UNSEALED, change, count_rows
 from ..errors import LeaseLost
 from ..schema import KEYS_MAX, lease, rollout_group
 from .group_states import states_of, transition
@@ -76,11 +75,10 @@ def lease_groups(
     expires = tx.now + timedelta(seconds=timeout_s)
     if fresh:
         transition(tx.conn, [one.id for one in fresh], GroupState.LEASED)
-        row = {"run_no": run_no, "owner": owner, "taken_at": tx.now, "expires_at": expires, "digest": UNSEALED}
+        row = {"run_no": run_no, "owner": owner, "taken_at": tx.now, "expires_at": expires}
         tx.conn.execute(insert(lease), [dict(row, group_no=one.no) for one in fresh])
-        count_rows(tx.conn, lease, run_no, len(fresh))
     mine = (lease.c.run_no == run_no) & (lease.c.owner == owner) & lease.c.ended_at.is_(None)
-    change(tx.conn, lease, mine, expires_at=expires)
+    tx.conn.execute(update(lease).where(mine).values(expires_at=expires))
     return [one.id for one in (*held, *fresh)]
 
 
@@ -115,7 +113,7 @@ def end_leases(tx: Transaction, groups: Sequence[str], outcome: str) -> None:
     for start in range(0, len(groups), KEYS_MAX):
         nos = select(rollout_group.c.no).where(rollout_group.c.id.in_(groups[start : start + KEYS_MAX]))
         held = lease.c.group_no.in_(nos) & lease.c.ended_at.is_(None)
-        change(tx.conn, lease, held, ended_at=tx.now, outcome=outcome)
+        tx.conn.execute(update(lease).where(held).values(ended_at=tx.now, outcome=outcome))
 
 
 def _return_to_queue(tx: Transaction, groups: Sequence[str], outcome: str) -> None:

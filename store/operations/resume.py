@@ -11,7 +11,6 @@ from typing import Any
 from sqlalchemy import Table, false, func, select, update
 
 from ...records import GroupState, Status
-from ..content.digests import change
 from ..content.rows import Tally
 from ..errors import NotFound, StoreConflict
 from ..schema import among, batch_group, batch_item, metric, policy_version, rollout_group, train_batch, trajectory
@@ -115,18 +114,17 @@ def _abandon_versions(tx: Transaction, run_no: int, newest: int) -> int:
     for table in (train_batch, batch_group, batch_item):
         _abandon(tx, table, (table.c.run_no == run_no) & (table.c.version_id > newest))
     later = (policy_version.c.run_no == run_no) & (policy_version.c.id > newest)
-    count = change(tx.conn, policy_version, later & ~policy_version.c.abandoned, abandoned=True)
+    count = _abandon(tx, policy_version, later)
     key = (policy_version.c.run_no == run_no) & ~policy_version.c.abandoned
     last = tx.conn.execute(
         select(policy_version.c.update_no).where(key, policy_version.c.id == newest)
     ).scalar_one_or_none()
-    undone = (metric.c.run_no == run_no) & (metric.c.update_no > (-1 if last is None else last))
-    change(tx.conn, metric, undone & ~metric.c.abandoned, abandoned=True)
+    _abandon(tx, metric, (metric.c.run_no == run_no) & (metric.c.update_no > (-1 if last is None else last)))
     return count
 
 
 def _abandon(tx: Transaction, table: Table, which: Any) -> int:
-    """Flag rows whose digest does not cover the flag: ``turnwise db check`` compares it with that of their version."""
+    """Flag rows, and return how many; ``turnwise db check`` compares the flag with that of their version."""
     return int(
         tx.conn.execute(update(table).where(which, table.c.abandoned == false()).values(abandoned=True)).rowcount
     )
@@ -134,8 +132,7 @@ def _abandon(tx: Transaction, table: Table, which: Any) -> int:
 
 def _flag_trajectories(tx: Transaction, run_no: int, newest: int) -> int:
     count = _abandon(tx, trajectory, (trajectory.c.run_no == run_no) & (trajectory.c.max_version > newest))
-    flagged = rollout_group.c.no.in_(_with_flagged(run_no, newest))
-    change(tx.conn, rollout_group, flagged & ~rollout_group.c.abandoned, abandoned=True)
+    _abandon(tx, rollout_group, rollout_group.c.no.in_(_with_flagged(run_no, newest)))
     return count
 
 

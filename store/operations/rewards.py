@@ -15,7 +15,7 @@ from sqlalchemy import Insert, Table, insert, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from ...records import GroupState
-from ..content.digests import UNSEALED, change, count_rows, digest_of
+from ..content.digests import digest_of
 from ..errors import NotFound, StoreConflict
 from ..schema import OWN, among, reward, reward_set, trajectory
 from ..schema import run as run_table
@@ -88,11 +88,8 @@ def create_reward_set(tx: Transaction, *, run: str, name: str, component: str, o
     """
     run_no = numbers_of(tx.conn, run_table, [run])[run]
     row = {"run_no": run_no, "name": name, "component": component, "options": dict(options), "created_at": tx.now}
-    added = _insert(tx, reward_set).on_conflict_do_nothing(index_elements=["run_no", "name"])
+    tx.conn.execute(_insert(tx, reward_set).on_conflict_do_nothing(index_elements=["run_no", "name"]), row)
     named = (reward_set.c.run_no == run_no) & (reward_set.c.name == name)
-    if tx.conn.execute(added.returning(reward_set.c.no), {**row, "digest": UNSEALED}).first() is not None:
-        change(tx.conn, reward_set, named)
-        count_rows(tx.conn, reward_set, run_no)
     stored = tx.conn.execute(select(reward_set).where(named)).one()
     if (stored.component, stored.options) != (component, dict(options)):
         raise StoreConflict(

@@ -3,11 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import Connection, Row, ScalarSelect, func, insert, select
+from sqlalchemy import Connection, Row, ScalarSelect, func, insert, select, update
 
 from ...records import GroupState
-from ..content.blob_root import count_runs
-from ..content.digests import UNSEALED, change, count_rows, sealed
 from ..errors import Fenced, NotFound, StoreConflict
 from ..schema import insert_once, metric, policy_version, rollout_group
 from ..schema import run as run_table
@@ -67,9 +65,7 @@ def create_run(
         "config": dict(config),
         "created_at": tx.now,
     }
-    added = insert_once(tx.conn.dialect.name, run_table).returning(run_table.c.no)
-    if tx.conn.execute(added, sealed(run_table, row)).first() is not None:
-        count_runs(tx.conn)
+    tx.conn.execute(insert_once(tx.conn.dialect.name, run_table), row)
     stored = lock_run(tx, run)
     frees_its_name = stored.status == "failed" and is_empty(tx.conn, stored.no)
     if stored.config_hash != config_hash and not frees_its_name:
@@ -83,7 +79,7 @@ def create_run(
     values |= {"epoch": epoch + 1, "driver": driver, "config_hash": config_hash}
     if epoch and (keys := _differences(stored.config, config)):
         values["changes"] = [*stored.changes, {"after_update": after_update, "keys": keys}]
-    change(tx.conn, run_table, run_table.c.no == stored.no, **values)
+    tx.conn.execute(update(run_table).where(run_table.c.no == stored.no).values(**values))
     return epoch + 1
 
 
@@ -122,7 +118,8 @@ def finish_run(tx: Transaction, *, run: str, status: str, error: str = "", epoch
     if stored == "finished" and status != stored:
         raise StoreConflict(f"run {run} is finished; it cannot end as {status}")
     if stored != status:
-        change(tx.conn, run_table, run_table.c.no == row.no, status=status, error=error, ended_at=tx.now)
+        values = {"status": status, "error": error, "ended_at": tx.now}
+        tx.conn.execute(update(run_table).where(run_table.c.no == row.no).values(**values))
         if status == "finished":
             key = (rollout_group.c.run_no == row.no) & (rollout_group.c.state == GroupState.SCORING.value)
             unscored = list(tx.conn.execute(select(rollout_group.c.id).where(key)).scalars())
@@ -132,7 +129,7 @@ def finish_run(tx: Transaction, *, run: str, status: str, error: str = "", epoch
 @operation
 def request_stop(tx: Transaction, *, run: str) -> None:
     """Set the flag ``stop_requested`` of a run, which its driver reads. Raises NotFound."""
-    change(tx.conn, run_table, run_table.c.no == lock_run(tx, run).no, stop_requested=True)
+    tx.conn.execute(update(run_table).where(run_table.c.no == lock_run(tx, run).no).values(stop_requested=True))
 
 
 @operation
@@ -163,8 +160,7 @@ def add_version(
     new = int(tx.conn.execute(highest).scalar_one()) + 1
     row = {"run_no": run_no, "id": new, "parent_id": parent, "update_no": update, "weights_hash": weights_hash}
     row["created_at"] = tx.now
-    tx.conn.execute(insert(policy_version), sealed(policy_version, row))
-    count_rows(tx.conn, policy_version, run_no)
+    tx.conn.execute(insert(policy_version), row)
     return new
 
 
@@ -176,7 +172,7 @@ def set_checkpoint(tx: Transaction, *, run: str, version: int, path: str, epoch:
     """
     run_no = lock_run(tx, run, epoch).no
     key = (policy_version.c.run_no == run_no) & (policy_version.c.id == version)
-    if not change(tx.conn, policy_version, key, checkpoint=path):
+    if not tx.conn.execute(update(policy_version).where(key).values(checkpoint=path)).rowcount:
         raise NotFound(f"run {run} has no version {version}")
 
 
@@ -188,11 +184,8 @@ def add_metrics(
     run_no = lock_run(tx, run, epoch).no
     key = (metric.c.run_no == run_no) & (metric.c.kind == kind) & (metric.c.update_no == update) & ~metric.c.abandoned
     values = {"data": dict(metrics), "created_at": tx.now}
-    if not change(tx.conn, metric, key, **values):
-        row = {"run_no": run_no, "kind": kind, "update_no": update, "digest": UNSEALED, **values}
-        tx.conn.execute(insert(metric), row)
-        change(tx.conn, metric, key, **values)
-        count_rows(tx.conn, metric, run_no)
+    if not tx.conn.execute(metric.update().where(key).values(**values)).rowcount:
+        tx.conn.execute(insert(metric), {"run_no": run_no, "kind": kind, "update_no": update, **values})
 
 
 def lock_run(tx: Transaction, run: str, epoch: int | None = None) -> Row[Any]:

@@ -8,7 +8,6 @@ from sqlalchemy import Connection, select
 from sqlalchemy.exc import IntegrityError
 
 from ...records import GroupState, Status, Trajectory
-from ..content.digests import BEGUN, running_digest, stored_circumstances
 from ..errors import Fenced, NotFound, StoreConflict
 from ..schema import Lookup, rollout_group, task
 from ..schema import trajectory as trajectory_table
@@ -31,8 +30,12 @@ _GROUPS = Lookup(
     rollout_group.c.id,
 )
 _RUNNING, _OPEN = Status.RUNNING.value, GroupState.OPEN.value
-_DETERMINISTIC = BEGUN.index("deterministic") - 1
-_INSERT = RowInsert(trajectory_table, (*BEGUN[1:], "digest"), conflict="id")
+_BEGUN = (
+    *("uid", "id", "run_no", "group_no", "member", "attempt", "writer", "status", "env_id", "purpose", "source"),
+    *("policy", "deterministic", "branched_from", "branched_at", "created_at"),
+)
+"""The columns of a trajectory that its start writes."""
+_INSERT = RowInsert(trajectory_table, _BEGUN, conflict="id")
 _WRITERS = Lookup(select(trajectory_table.c.id, trajectory_table.c.writer), trajectory_table.c.id)
 
 
@@ -75,8 +78,7 @@ def _start(tx: Transaction, starts: Sequence[Start]) -> None:
     if not new:
         return
     now = time_text(tx.now)
-    circumstances = stored_circumstances(tx.conn, {row.no for row in groups.values()})
-    rows = [_new_row(tx, one, groups.get(one.trajectory.group), now, circumstances) for one in new]
+    rows = [_new_row(tx, one, groups.get(one.trajectory.group), now) for one in new]
     try:
         inserted = _INSERT.run(tx.conn, rows)
     except IntegrityError as error:
@@ -87,8 +89,8 @@ def _start(tx: Transaction, starts: Sequence[Start]) -> None:
         _check_writers(new, _writers(tx.conn, new))
 
 
-def _new_row(tx: Transaction, start: Start, group: Any, now: str, circumstances: Mapping[int, str]) -> tuple[Any, ...]:
-    """Return the values of ``BEGUN`` except ``no``, and the digest; ``circumstances`` are those of groups."""
+def _new_row(tx: Transaction, start: Start, group: Any, now: str) -> tuple[Any, ...]:
+    """Return the values of ``_BEGUN``."""
     trajectory = start.trajectory
     if group is None:
         raise NotFound(f"no group {trajectory.group} in the store; call `open_group` first")
@@ -97,7 +99,7 @@ def _new_row(tx: Transaction, start: Start, group: Any, now: str, circumstances:
         raise StoreConflict(f"group {trajectory.group} is {state}, so no trajectory can be added")
     of = trajectory.branched_from
     parent = None if of is None else numbers_of(tx.conn, trajectory_table, [of])[of]
-    values = (
+    return (
         uuid7_digits() if trajectory.uid is None else trajectory.uid.hex,
         trajectory.id,
         run_no,
@@ -110,13 +112,11 @@ def _new_row(tx: Transaction, start: Start, group: Any, now: str, circumstances:
         purpose,
         trajectory.source.value,
         trajectory.policy,
-        bool(trajectory.deterministic),
+        flag_text(trajectory.deterministic),
         parent,
         trajectory.branched_at,
         now,
     )
-    digest = bytearray.fromhex(running_digest(values, circumstances[no]))
-    return (*values[:_DETERMINISTIC], flag_text(trajectory.deterministic), *values[_DETERMINISTIC + 1 :], digest)
 
 
 def _writers(conn: Connection, starts: Sequence[Start]) -> dict[str, str]:

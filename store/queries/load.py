@@ -10,8 +10,7 @@ from sqlalchemy import Column, Connection, Select, Table, select
 
 from ...records import Group, GroupState, Horizon, Limit, Message, Purpose, Source, Status, Step, Task, Trajectory
 from ..content.blobs import check
-from ..content.digests import HEADS as HEADS_WITH_GROUPS
-from ..content.digests import head_digest
+from ..content.digests import seal
 from ..content.turn_rows import TABLES, Row, TurnRows, messages_of, rows_with, turn_rows
 from ..database import Database
 from ..errors import BlobCorrupt, NotFound, Pruned, StepCorrupt
@@ -34,25 +33,21 @@ from .turns import n_turns
 def verify_rows(head: Mapping[Any, Any], rows: TurnRows, *, whole: bool = True) -> None:
     """Check that the rows of a trajectory are those that were written.
 
-    ``head`` is a row of ``queries.load.HEADS``. A running trajectory has no content digest yet; a pruned one lacks
-    content, so only its head is checked. Of rows that are not the ``whole`` trajectory, each is checked alone.
+    ``head`` is a row of ``queries.load.HEADS``. A running trajectory has no seal yet. Of rows that are not the
+    ``whole`` trajectory, each is checked alone.
 
     Raises:
         StepCorrupt: a row was altered, exchanged, added or deleted; ``step`` is the index of its step (the number of
             steps: the trajectory itself).
     """
     name, end = head["id"], len(rows[step])
-    if head["pruned_at"] is None:
-        for table, row in rows.altered():
-            if table is step:
-                raise StepCorrupt(f"trajectory {name}{_at(row['idx'])}: the step was altered", row["idx"])
-            raise StepCorrupt(f"trajectory {name}: the messages after the last step were altered", end)
-        if whole and head["content_digest"] not in (None, rows.content_digest()):
-            raise StepCorrupt(
-                f"trajectory {name}: a step, message or image was altered, exchanged, added or deleted", end
-            )
-    if head_digest(head) != head["digest"]:
-        raise StepCorrupt(f"trajectory {name}: a column of `trajectory` or of its group was altered", end)
+    for table, row in rows.altered():
+        if table is step:
+            raise StepCorrupt(f"trajectory {name}{_at(row['idx'])}: the step was altered", row["idx"])
+        raise StepCorrupt(f"trajectory {name}: the messages after the last step were altered", end)
+    if whole and head["status"] != _RUNNING and head["seal"] != seal(head, rows.content_digest()):
+        problem = "a column, or a step, message or image, was altered, exchanged, added or deleted"
+        raise StepCorrupt(f"trajectory {name}: {problem}", end)
 
 
 def verify_content(trajectory: str, rows: TurnRows, contents: Mapping[str, bytes]) -> None:
@@ -84,9 +79,11 @@ def _at(turn: int) -> str:
     return f", step {turn}"
 
 
+_RUNNING = Status.RUNNING.value
 _parent = trajectory.alias("parent")
 HEADS = (
-    HEADS_WITH_GROUPS.add_columns(run.c.id.label("run_id"), _parent.c.id.label("parent_id"))
+    select(trajectory, rollout_group.c.id.label("group_id"), run.c.id.label("run_id"), _parent.c.id.label("parent_id"))
+    .join(rollout_group, rollout_group.c.no == trajectory.c.group_no)
     .join(run, run.c.no == trajectory.c.run_no)
     .join(_parent, _parent.c.no == trajectory.c.branched_from, isouter=True)
 )
@@ -128,8 +125,9 @@ def load_trajectory(database: Database, trajectory_id: str, *, verify: bool = Tr
 def load_turns(database: Database, trajectory_id: str, first: int, last: int, *, texts: bool = True) -> Trajectory:
     """Return a trajectory with its turns from ``first`` to ``last``, which is left out, and the messages of these.
 
-    Each turn is compared with its digest. An alteration of the others is not found, nor a row that was added or deleted
-    between them: ``load_trajectory`` finds it. ``texts`` as in ``load_groups``. Raises as ``load_trajectory`` does.
+    Each turn is compared with its digest. An alteration of the others or of the trajectory's own columns is not found,
+    nor a row that was added or deleted between them: ``load_trajectory`` finds it. ``texts`` as in ``load_groups``.
+    Raises as ``load_trajectory`` does.
     """
     with database.read() as conn:
         heads = rows_with(conn, HEADS, trajectory.c.id, [trajectory_id])

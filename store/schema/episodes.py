@@ -41,7 +41,6 @@ task = Table(
     Column("seed", BigInteger, nullable=False),
     Column("split", Text, nullable=False),
     Column("options", Document, nullable=False),
-    Column("digest", Hash, nullable=False),
     Index(None, "env_id", "split"),
 )
 
@@ -68,7 +67,6 @@ rollout_group = Table(
     Column("score_no", Integer),
     Column("n_rewards", Integer),
     Column("draw", Integer),
-    Column("digest", Hash, nullable=False),
     Index(None, "run_no", "purpose", "state", "closed_at"),
     Index("uq_rollout_group_score_no", "run_no", "score_no", unique=True),
     Index(None, "run_no", "created_at", "no"),
@@ -76,8 +74,11 @@ rollout_group = Table(
     Index(None, "task_no"),
 )
 
-FLAGS = ("abandoned", "deterministic", "success", "purpose", "status", "source", "policy")
-"""Columns with few values. They end each index that sorts a list, so that a filter by them reads few rows."""
+KINDS = ("deterministic", "purpose", "source", "policy")
+"""Columns with few values, which the end of a trajectory does not change. They end each index that sorts a list, so
+that a filter by them reads few rows."""
+RESULTS = ("abandoned", "success", "status")
+"""Likewise columns that the end writes: only indexes of ended trajectories have them, as an index is slow to update."""
 
 _FAILED = f"status NOT IN {(*sorted(one.value for one in SCORED_STATUSES), Status.RUNNING.value)}"
 FAILED: ColumnElement[bool] = literal_column(f"trajectory.{_FAILED}")
@@ -121,13 +122,12 @@ trajectory = Table(
     Column("final_observation_blob", Hash),
     Column("final_observation_hash", Hash),
     Column("extras", Document, nullable=False, server_default=text("'{}'")),
-    Column("content_digest", Hash),
-    Column("digest", Hash, nullable=False),
+    Column("seal", Hash),
     UniqueConstraint("group_no", "member", "attempt"),
-    Index("ix_trajectory_created_at", "created_at", "no", *FLAGS),
-    Index("ix_trajectory_run_created_at", "run_no", "created_at", "no", *FLAGS),
+    Index("ix_trajectory_created_at", "created_at", "no", *KINDS),
+    Index("ix_trajectory_run_created_at", "run_no", "created_at", "no", *KINDS),
     *(
-        Index(f"ix_trajectory_run_{sort}", "run_no", sort, "no", *FLAGS, **where("ended_at IS NOT NULL"))
+        Index(f"ix_trajectory_run_{sort}", "run_no", sort, "no", *KINDS, *RESULTS, **where("ended_at IS NOT NULL"))
         for sort in ("reward", "n_steps")
     ),
     Index("ix_trajectory_running", "run_no", **where("ended_at IS NULL")),
@@ -249,7 +249,6 @@ reward_set = Table(
     Column("options", Document, nullable=False),
     Column("created_at", UtcDateTime, nullable=False),
     Column("n_rewards", Integer, nullable=False, server_default="0"),
-    Column("digest", Hash, nullable=False),
     UniqueConstraint("run_no", "name"),
 )
 

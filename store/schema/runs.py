@@ -23,11 +23,7 @@ store_setting = Table(
     metadata,
     Column("name", Text, primary_key=True),
     Column("value", Text, nullable=False),
-    Column("digest", Hash, nullable=False),
 )
-
-COUNTS = ("n_groups", "n_versions", "n_batches", "n_leases", "n_metrics", "n_reward_sets")
-"""The columns of ``run`` that have the numbers of its rows of other tables; of groups, those that closed."""
 
 run = Table(
     "run",
@@ -51,8 +47,6 @@ run = Table(
     Column("changes", Document, nullable=False, server_default=text("'[]'")),
     Column("created_at", UtcDateTime, nullable=False),
     Column("ended_at", UtcDateTime),
-    *(Column(name, Integer, nullable=False, server_default="0") for name in COUNTS),
-    Column("digest", Hash, nullable=False),
     Index(None, "created_at", "no"),
     Index("ix_run_parent_no", "parent_no", **where("parent_no IS NOT NULL")),
 )
@@ -68,7 +62,6 @@ policy_version = Table(
     Column("checkpoint", Text, nullable=False, server_default=""),
     Column("weights_hash", Text, nullable=False, server_default=""),
     Column("created_at", UtcDateTime, nullable=False),
-    Column("digest", Hash, nullable=False),
     ForeignKeyConstraint(["run_no", "parent_id"], ["policy_version.run_no", "policy_version.id"]),
     Index("uq_policy_version_surviving", "run_no", "update_no", unique=True, **surviving()),
 )
@@ -84,7 +77,6 @@ lease = Table(
     Column("expires_at", UtcDateTime, nullable=False),
     Column("ended_at", UtcDateTime),
     Column("outcome", Text, nullable=False, server_default=""),
-    Column("digest", Hash, nullable=False),
     Index(None, "group_no"),
     Index("uq_lease_held", "group_no", unique=True, **where("ended_at IS NULL")),
     Index("ix_lease_run_held", "run_no", **where("ended_at IS NULL")),
@@ -154,6 +146,5 @@ metric = Table(
     Column("abandoned", Boolean, nullable=False, server_default=false()),
     Column("data", Document, nullable=False),
     Column("created_at", UtcDateTime, nullable=False),
-    Column("digest", Hash, nullable=False),
     Index("uq_metric_surviving", "run_no", "kind", "update_no", unique=True, **surviving()),
 )

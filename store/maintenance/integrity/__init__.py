@@ -1,4 +1,4 @@
-"""Find every row of a store that was altered, exchanged or deleted, or that contradicts another.
+"""Find every episode, reward and batch of a store that was altered or deleted, and rows that contradict each other.
 
 A check reads one snapshot, in pieces of some hundred rows, and changes nothing. To add a check, write a generator of
 findings and add it to ``CHECKS``; a condition between columns is a ``Rule``.
@@ -7,14 +7,26 @@ findings and add it to ``CHECKS``; a condition between columns is a ``Rule``.
 from collections.abc import Iterator
 
 from ...database import Database
+from ...schema import (
+    batch_group,
+    batch_item,
+    blob,
+    message_image,
+    partial_turn,
+    reward,
+    step,
+    step_image,
+    train_batch,
+    trajectory,
+)
 from .. import Progress
 from .contents import check_contents
-from .digests import check_batches, check_rewards, check_rows, check_trajectories
+from .digests import check_batches, check_rewards, check_trajectories
 from .finding import Finding
 from .references import check_counts, check_references
 from .rules import check_rules
 
-CHECKS = (check_rows, check_rewards, check_batches, check_counts, check_references, check_rules)
+CHECKS = (check_rewards, check_batches, check_counts, check_references, check_rules)
 
 __all__ = ["Finding", "check_store"]
 
@@ -35,16 +47,21 @@ def check_store(
         yield from check_contents(database, conn, progress, read=content)
 
 
+COVERED = (
+    *(trajectory, step, partial_turn, step_image, message_image, reward),
+    *(train_batch, batch_group, batch_item, blob),
+)
+"""The tables whose every change is found, except in the columns below and in a trajectory that still runs. Of the rows
+that a driver writes about a run, the checks find only the contradictions."""
+_AT_THE_START = "its start wrote it, and its seal covers its end"
 UNCOVERED_COLUMNS: dict[str, str] = {
     "blob.created_at": "a writer renews it, and only garbage collection reads it",
-    "rollout_group.no": "that of an open group without members, to which no other row refers yet",
-    "trajectory.no": "that of a running trajectory without turns, to which no other row refers yet",
+    "trajectory.ended_at": "the database's clock sets it once the seal is made",
+    **{
+        f"trajectory.{name}": _AT_THE_START
+        for name in ("uid", "member", "attempt", "writer", "policy", "deterministic", "branched_at", "created_at")
+    },
 }
-"""The columns, by ``table.column``, whose change no check finds, with the reasons. A test holds both lists."""
-UNCOVERED_ROWS: dict[str, str] = {
-    "trajectory deleted": "a running one without turns: it holds nothing yet. The trajectories of a group are counted "
-    "when the group closes, because a count at each start would make all workers wait for one row",
-    "step deleted": "the last turn of a running trajectory: its turns are counted at its end, and a power failure may "
-    "take the newest ones",
-}
-"""Likewise the changes of whole rows, by table and change."""
+"""The columns of these tables, by ``table.column``, whose change no check finds, with the reasons."""
+UNCOVERED_EXCHANGES: dict[str, str] = {"trajectory.group_no": _AT_THE_START}
+"""Likewise the columns in which the values of two rows may be exchanged."""

@@ -1,4 +1,4 @@
-"""The digests of rows, batches and trajectories, the messages of trajectories, and the counts in their heads."""
+"""The seals of trajectories, the digests of rewards and batches, and the messages of trajectories."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 from sqlalchemy import Connection, Table, func, select
 
 from ....records import Message, Status
-from ...content.digests import HEADS, SEALED, head_digest, seal
+from ...content.digests import seal
 from ...content.rows import sampled_of
 from ...content.turn_rows import Row, TurnRows, contents_of, messages_of, turn_rows
 from ...database import Database
@@ -29,7 +29,7 @@ def check_trajectories(database: Database, conn: Connection, progress: Progress)
     """
     total = conn.execute(select(func.max(trajectory.c.no))).scalar_one() or 0
     after = 0
-    which = HEADS.order_by(trajectory.c.no).limit(_CHUNK)
+    which = select(trajectory).order_by(trajectory.c.no).limit(_CHUNK)
     while heads := conn.execute(which.where(trajectory.c.no > after)).mappings().all():
         progress("trajectories", after, total)
         after = heads[-1]["no"]
@@ -44,12 +44,9 @@ def check_trajectories(database: Database, conn: Connection, progress: Progress)
 def _digests(head: Any, rows: TurnRows) -> Iterator[Finding]:
     for table, row in rows.altered():
         yield Finding(table.name, _turn(head, row), "digest", "the row, or one of its images, was altered")
-    if head["content_digest"] != (None if head["status"] == Status.RUNNING.value else rows.content_digest()):
-        problem = "a turn or an image of the trajectory was exchanged, added or deleted"
-        yield Finding(trajectory.name, _name(head), "content_digest", problem)
-    if head["digest"] != head_digest(head):
-        problem = "a column of the trajectory or of its group was altered"
-        yield Finding(trajectory.name, _name(head), "digest", problem)
+    if head["seal"] != (None if head["status"] == Status.RUNNING.value else seal(head, rows.content_digest())):
+        problem = "one of its columns, turns or images was altered, exchanged, added or deleted"
+        yield Finding(trajectory.name, _name(head), "seal", problem)
 
 
 def _messages(database: Database, conn: Connection, head: Any, rows: TurnRows) -> Iterator[Finding]:
@@ -112,15 +109,6 @@ def _name(head: Any) -> str:
 
 def _turn(head: Any, row: Row) -> str:
     return f"trajectory_no={head['no']} idx={row['idx']}"
-
-
-def check_rows(conn: Connection, progress: Progress) -> Iterator[Finding]:
-    """Yield a finding per row of a sealed table that differs from its digest."""
-    for done, (table, columns) in enumerate(SEALED.items()):
-        progress("rows", done, len(SEALED))
-        for row in streamed(conn, select(table)):
-            if row.digest != seal(table, row._mapping):
-                yield Finding(table.name, name_of(row, table), "digest", f"one of {', '.join(columns)} was altered")
 
 
 def check_rewards(conn: Connection, progress: Progress) -> Iterator[Finding]:

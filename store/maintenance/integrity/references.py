@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Column, ColumnElement, Connection, Select, Table, and_, exists, false, func, inspect, select
 
-from ...content.blob_root import BLOB_ROOT, RUNS, SEARCH_INDEX, STORE_ID, setting
+from ...content.blob_root import BLOB_ROOT, SEARCH_INDEX, STORE_ID, setting
 from ...content.blobs import IN_FOLDER
-from ...content.digests import COUNTED
 from ...schema import (
     OWN,
     blob,
@@ -104,26 +103,24 @@ _INDEXED = f"SELECT count(*) FROM {SEARCH_INDEX}"  # noqa: S608
 
 
 def check_counts(conn: Connection, progress: Progress) -> Iterator[Finding]:
-    """Yield a finding per number of rows that a group, a run, a reward set or the store has in a column."""
+    """Yield a finding per number of rows that a group or a reward set has in a column, and per missing setting."""
     progress("counts", 0, 0)
     yield from _of_groups(conn)
-    for table, column in COUNTED.items():
-        yield from _of_rows(conn, table, table.c.run_no, column)
-    yield from _of_rows(conn, reward, reward.c.set_no, reward_set.c.n_rewards)
+    yield from _of_reward_sets(conn)
     yield from _of_settings(conn)
 
 
-def _of_rows(conn: Connection, table: Table, owner: Column[Any], stored: Column[Any]) -> Iterator[Finding]:
-    """Yield a finding per row that has another number of rows of ``table`` than ``stored``, one of its columns."""
-    rows = select(func.count()).where(owner == stored.table.c.no).scalar_subquery()
-    statement = select(*key_columns(stored.table), stored, rows.label("rows")).where(stored != rows)
-    problem = f"is {{{stored.name}}}, but the rows of `{table.name}` are {{rows}}: one was added or deleted"
-    yield from findings(conn, stored.table, statement, stored.name, problem)
+def _of_reward_sets(conn: Connection) -> Iterator[Finding]:
+    stored = reward_set.c.n_rewards
+    rows = select(func.count()).where(reward.c.set_no == reward_set.c.no).scalar_subquery()
+    statement = select(*key_columns(reward_set), stored, rows.label("rows")).where(stored != rows)
+    problem = "is {n_rewards}, but the rows of `reward` are {rows}: one was added or deleted"
+    yield from findings(conn, reward_set, statement, "n_rewards", problem)
 
 
 def _of_settings(conn: Connection) -> Iterator[Finding]:
-    """Yield a finding per setting that the rows of the store need and lack, and if the number of runs differs."""
-    needed = [STORE_ID, RUNS]
+    """Yield a finding per setting that the rows of the store need and lack."""
+    needed = [STORE_ID]
     if conn.execute(select(blob.c.hash).where(blob.c.location == IN_FOLDER).limit(1)).first() is not None:
         needed.append(BLOB_ROOT)
     if inspect(conn).has_table(SEARCH_INDEX) and conn.exec_driver_sql(_INDEXED).scalar_one():
@@ -131,10 +128,6 @@ def _of_settings(conn: Connection) -> Iterator[Finding]:
     for name in needed:
         if setting(conn, name) is None:
             yield Finding(store_setting.name, f"name={name}", "name", "is missing")
-    rows = conn.execute(select(func.count()).select_from(run)).scalar_one()
-    if (stored := setting(conn, RUNS)) not in (None, str(rows)):
-        problem = f"is {stored}, but the store has {rows} runs: one was added or deleted"
-        yield Finding(store_setting.name, f"name={RUNS}", "value", problem)
 
 
 def _of_groups(conn: Connection) -> Iterator[Finding]:

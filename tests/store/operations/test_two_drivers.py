@@ -312,7 +312,7 @@ def check_trajectories(conn: Connection) -> None:
         if head["status"] == Status.RUNNING.value:
             assert head["state"] == GroupState.OPEN.value, f"{head['id']} is running in a closed group"
             continue
-        assert head["digest"] is not None
+        assert head["seal"] is not None
         assert head["n_steps"] == len(steps)
         messages = [one for row in steps for one in messages_of(row, {})]
         assert head["n_tokens"] == sampled_of(messages)[0]

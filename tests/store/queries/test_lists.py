@@ -164,7 +164,7 @@ def test_an_altered_end_and_altered_messages_are_named(database: Database) -> No
     play(database, "t", turns=2)
     with database.transaction() as tx:
         tx.conn.execute(update(trajectory_table).values(final_observation="another"))
-    with pytest.raises(StepCorrupt, match="a column of `trajectory` or of its group was altered") as raised:
+    with pytest.raises(StepCorrupt, match="trajectory t: a column, or a step, message or image, was altered") as raised:
         load_trajectory(database, "t")
     assert raised.value.step == 2
     other = select(step.c.messages).where(step.c.idx == 0).scalar_subquery()

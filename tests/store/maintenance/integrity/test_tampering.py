@@ -1,4 +1,4 @@
-"""One column or row of a store is altered, deleted, added or exchanged at a time, and the check finds it.
+"""One column or row of an episode, reward or batch is altered, deleted, added or exchanged, and the check finds it.
 
 Each change is made in a transaction that is rolled back, in rows of every kind: a kind is a row of one state, status,
 purpose, outcome or location.
@@ -32,8 +32,8 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import IntegrityError
 from turnwise.store.database import Database
-from turnwise.store.maintenance.integrity import UNCOVERED_COLUMNS, UNCOVERED_ROWS, check_store
-from turnwise.store.schema import metadata, step, trajectory
+from turnwise.store.maintenance.integrity import COVERED, UNCOVERED_COLUMNS, UNCOVERED_EXCHANGES, check_store
+from turnwise.store.schema import step, trajectory
 from turnwise.store.schema.types import ExactText, Hash, UtcDateTime
 from turnwise.tests.store.conftest import new_store
 from turnwise.tests.store.maintenance.populated import populate
@@ -82,12 +82,18 @@ def key_of(table: Table, row: Row) -> ColumnElement[bool]:
 
 
 def rows_of_every_kind(conn: Connection, table: Table, whole: bool) -> Sequence[Row]:
-    """Return the first row of each kind of a table, with and without turns or members; with ``whole``, every row."""
-    rows = [dict(row) for row in conn.execute(select(table).order_by(*table.primary_key)).mappings()]
+    """Return the first row of each kind of a table, with and without turns; with ``whole``, every row.
+
+    The rows of running trajectories, which have no seal yet, are left out.
+    """
+    owner = table.c.get("trajectory_no", table.c.no if table is trajectory else None)
+    statement = select(table).order_by(*table.primary_key)
+    if owner is not None:
+        statement = statement.where(owner.in_(select(trajectory.c.no).where(trajectory.c.ended_at.is_not(None))))
+    rows = [dict(row) for row in conn.execute(statement).mappings()]
     if whole:
         return rows
-    owners = {"trajectory": step.c.trajectory_no, "rollout_group": trajectory.c.group_no}
-    owning = set(conn.execute(select(owners[table.name])).scalars()) if table.name in owners else set[int]()
+    owning = set(conn.execute(select(step.c.trajectory_no)).scalars()) if table is trajectory else set[int]()
     status = {row.no: row.status for row in conn.execute(select(trajectory.c.no, trajectory.c.status))}
     first: dict[tuple[Any, ...], Row] = {}
     for row in rows:
@@ -148,7 +154,7 @@ def is_found(store: Tampered, tamper: Callable[[Connection], object]) -> bool:
 
 
 def rows(store: Tampered, whole: bool = False) -> Iterator[tuple[Table, Row]]:
-    for table in metadata.sorted_tables:
+    for table in COVERED:
         for row in rows_of_every_kind(store._conn, table, whole):
             yield table, row
 
@@ -197,7 +203,7 @@ def test_every_deleted_row_is_found(populated: Tampered) -> None:
         deleted = delete(table).where(key_of(table, row))
         if not is_found(populated, lambda conn, deleted=deleted: conn.execute(deleted)):  # type: ignore[misc]
             missed.setdefault(f"{table.name} deleted", []).append(row)
-    assert set(missed) == {name for name in UNCOVERED_ROWS if name.endswith(" deleted")}, missed
+    assert not missed
 
 
 def copy_of(conn: Connection, table: Table, row: Row) -> dict[str, Any]:
@@ -227,27 +233,29 @@ def test_every_row_that_is_inserted_again_is_found(populated: Tampered) -> None:
 
         if not is_found(populated, again):
             missed.setdefault(f"{table.name} inserted again", []).append(row)
-    assert set(missed) == {name for name in UNCOVERED_ROWS if name.endswith(" inserted again")}, missed
+    assert not missed
 
 
-def exchanges(table: Table, first: Row, second: Row) -> Iterator[tuple[Row, Row]]:
-    """Yield two rows with the key of each other, and with each owner of the other: the row that the row refers to."""
+def exchanges(table: Table, first: Row, second: Row) -> Iterator[tuple[str, tuple[Row, Row]]]:
+    """Yield two rows with the key of each other, and with each owner of the other (the row that the row refers to), and
+    the last of the exchanged columns.
+    """
     keys = [column.name for column in table.primary_key]
     owners = [column.name for column in table.c if column.name.endswith("_no") and column.name not in keys]
     for names in (keys, *([name] for name in owners if name not in ("update_no", "score_no"))):
         one, two = ({**a, **{name: b[name] for name in names}} for a, b in ((first, second), (second, first)))
         if one not in (first, second):
-            yield one, two
+            yield names[-1], (one, two)
 
 
 @pytest.mark.slow
 def test_every_pair_of_exchanged_rows_is_found(populated: Tampered) -> None:
     """Of each table the first rows of all kinds with every other: of one run, and of two."""
     missed: dict[str, list[Row]] = {}
-    for table in metadata.sorted_tables:
+    for table in COVERED:
         listed = rows_of_every_kind(populated._conn, table, whole=False)
         pairs = [(one, two) for at, one in enumerate(listed[:4]) for two in listed[at + 1 :]]
-        for first, second, made in [(one, two, made) for one, two in pairs for made in exchanges(table, one, two)]:
+        for first, second, name, made in [(*pair, *made) for pair in pairs for made in exchanges(table, *pair)]:
 
             def swap(
                 conn: Connection,
@@ -261,5 +269,5 @@ def test_every_pair_of_exchanged_rows_is_found(populated: Tampered) -> None:
                     conn.execute(insert(table).values(**row))
 
             if not is_found(populated, swap):
-                missed.setdefault(f"{table.name} exchanged", []).append(first)
-    assert set(missed) == {name for name in UNCOVERED_ROWS if name.endswith(" exchanged")}, missed
+                missed.setdefault(f"{table.name}.{name}", []).append(first)
+    assert missed.keys() == UNCOVERED_EXCHANGES.keys(), missed
