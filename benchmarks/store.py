@@ -141,7 +141,7 @@ def resume(database: Database) -> float:
         for start in range(0, last, 500):
             numbers = range(start + 1, min(start + 500, last) + 1)
             key = {"run": run_no, "at": tx.now}
-            tx.conn.execute(text(VERSION), [dict(key, no=n, parent=n - 1, digest=b"\0" * 32) for n in numbers])
+            tx.conn.execute(text(VERSION), [dict(key, no=n, parent=n - 1) for n in numbers])
             tx.conn.execute(text(BATCH), [dict(key, no=n, digest=b"\0" * 32) for n in numbers])
         groups = tx.conn.execute(text("SELECT no FROM rollout_group ORDER BY no LIMIT :n"), {"n": CONSUMED_GROUPS})
         rows = [{"run": run_no, "no": 1 + n // 8, "group": no, "idx": n % 8} for n, no in enumerate(groups.scalars())]
@@ -155,8 +155,7 @@ def resume(database: Database) -> float:
 
 
 VERSION = (
-    "INSERT INTO policy_version (run_no, id, parent_id, update_no, digest, created_at)"
-    " VALUES (:run, :no, :parent, :no, :digest, :at)"
+    "INSERT INTO policy_version (run_no, id, parent_id, update_no, created_at) VALUES (:run, :no, :parent, :no, :at)"
 )
 BATCH = (
     "INSERT INTO train_batch (run_no, version_id, update_no, epoch, metrics, digest, created_at)"
