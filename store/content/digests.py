@@ -127,18 +127,12 @@ _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=_text
 
 
 SEALED = (
-    *("id", "status", "reward", "success", "error", "stop_reason", "reached", "ended_by", "final_observation"),
-    *(
-        "final_observation_blob",
-        "final_observation_hash",
-        "extras",
-        "n_steps",
-        "n_tokens",
-        "min_version",
-        "max_version",
-    ),
+    *("id", "status", "reward", "success", "error", "stop_reason", "reached", "ended_by", "extras", "n_steps"),
+    *("n_tokens", "min_version", "max_version", "pruned_at"),
+    *("final_observation", "final_observation_blob", "final_observation_hash"),
 )
-"""The columns of a trajectory that its seal covers: its id, and those that its end writes except the time."""
+"""The columns of a trajectory that its seal covers: its id, those that its end writes except the time, and the time of
+its pruning."""
 _sealed = itemgetter(*SEALED)
 
 

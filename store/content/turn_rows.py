@@ -6,11 +6,11 @@ from typing import Any
 
 from sqlalchemy import Connection, Table, select
 
-from ...records import Message
+from ...records import Message, Status
 from ..errors import StepCorrupt
 from ..schema import among, message_image, partial_turn, step, step_image
 from .blobs import BlobStore
-from .digests import content_digest, partial_turn_digest, step_digest
+from .digests import content_digest, partial_turn_digest, seal, step_digest
 from .message_codec import decode
 from .rows import Tally, sampled_of
 
@@ -64,6 +64,10 @@ class TurnRows(dict[Table, list[Row]]):
             final_images = {row["idx"]: row["blob_hash"] for row in self.images(step_image)[len(self[step])]}
         steps, partial = ({row["idx"]: row["digest"] for row in self[table]} for table in (step, partial_turn))
         return content_digest(steps, partial, self[message_image], final_images)
+
+    def seal(self, head: Mapping[Any, Any]) -> str | None:
+        """Return the seal that the trajectory of these rows and of the row ``head`` should have; None while it runs."""
+        return None if head["status"] == Status.RUNNING.value else seal(head, self.content_digest())
 
     def tally(self, conn: Connection, blobs: BlobStore, final_images: Mapping[int, str]) -> Tally:
         """Return the tally of the turns.

@@ -34,7 +34,7 @@ class Collected:
     """Pruned trajectories that lost their turns."""
     swept: Swept = field(default_factory=Swept)
     altered: list[str] = field(default_factory=list)
-    """Ids of trajectories that differ from their digests, and stayed as they are."""
+    """Ids of trajectories that differ from their seals, and stayed as they are."""
     is_over: bool = False
     """True if the store needs more than ``max_size`` for what the policy never removes. False for a dry run, which does
     not count the content of the trajectories that it would prune."""

@@ -27,7 +27,6 @@ from sqlalchemy import (
 )
 
 from ...records import GroupState, Source, Status
-from ..content.digests import seal
 from ..content.turn_rows import TABLES, Row, TurnRows, rows_with, turn_rows
 from ..database import Database
 from ..schema import (
@@ -175,7 +174,7 @@ class Removed:
     blobs: set[str] = field(default_factory=set)
     """Names of the blobs that the removed rows referred to."""
     altered: list[str] = field(default_factory=list)
-    """Ids of the trajectories that were left because they differ from their digests."""
+    """Ids of the trajectories that were left because they differ from their seals."""
 
 
 def prune(
@@ -233,7 +232,7 @@ def _intact(heads: Mapping[int, Row], rows: Mapping[int, TurnRows], removed: Rem
     """Return the trajectories whose rows have their seal; add the ids of the others to ``removed``."""
     intact = []
     for no, head in heads.items():
-        if head["seal"] == seal(head, rows[no].content_digest()) and not any(rows[no].altered()):
+        if head["seal"] == rows[no].seal(head) and not any(rows[no].altered()):
             intact.append(no)
         else:
             removed.altered.append(head["id"])
@@ -267,8 +266,7 @@ def _seal(conn: Connection, heads: Mapping[int, Row], left: Mapping[int, TurnRow
     updates = []
     for no, head in heads.items():
         bare = {name: head[name] for name in CONTENT[trajectory]}
-        sealed = seal(head | columns, left[no].content_digest())
-        updates.append({"key": no, **bare, **columns, "seal": sealed})
+        updates.append({"key": no, **bare, **columns, "seal": left[no].seal(head | columns)})
     if updates:
         conn.execute(_PRUNED, updates)
 

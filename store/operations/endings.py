@@ -22,8 +22,9 @@ from .starts import check_writer
 from .transaction import Transaction, bulk_operation, operation
 
 _RUNNING = Status.RUNNING.value
+_HEAD = ("no", "id", "writer", "status")
 _HEADS = (
-    select(*(trajectory_table.c[name] for name in ("no", "id", "writer", "status")))
+    select(*(trajectory_table.c[name] for name in _HEAD))
     .order_by(trajectory_table.c.no)
     .with_for_update(key_share=True)
 )
@@ -53,12 +54,12 @@ class Ending:
     final_images: Mapping[int, NewBlob] = field(default_factory=dict)
     """By the ``idx`` of their rows (``rows.by_idx``)."""
     extras: Mapping[str, Any] = field(default_factory=dict)
-    """JSON values for the record."""
+    """JSON values for the record, which stay as they are from here on."""
     tally: Tally | None = None
     """The counts and the digest of the turns that the player wrote; None to compute them from the stored rows."""
     writer: str = ""
     seal: str = field(init=False, default="")
-    """The seal of the trajectory, by ``tally``; empty without one."""
+    """The seal of the trajectory, by ``tally``; empty without one. Its player makes it, not the store's one writer."""
 
     def __post_init__(self) -> None:
         text = self.final_observation
@@ -94,6 +95,7 @@ class Ending:
             "n_tokens": tally.n_tokens,
             "min_version": tally.min_version,
             "max_version": tally.max_version,
+            "pruned_at": None,
         }
 
     def with_blobs(self, blobs: Mapping[str, NewBlob]) -> "Ending":
@@ -215,9 +217,9 @@ def _tally(tx: Transaction, no: int, end: Ending, rows: tuple[int, int]) -> Tall
 
 
 def _heads(conn: Connection, lookup: Lookup, names: Collection[Any]) -> Iterator[dict[str, Any]]:
-    """Yield what an end needs of trajectories, and lock their rows."""
+    """Yield the columns ``_HEAD`` of trajectories, and lock their rows."""
     for row in lookup.run(conn, names):
-        yield dict(zip(("no", "id", "writer", "status"), row, strict=True))
+        yield dict(zip(_HEAD, row, strict=True))
 
 
 @operation

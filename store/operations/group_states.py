@@ -98,7 +98,7 @@ def transition(
     own = of_group or {}
     changes = [{**values, **own.get(name, {}), "key": rows[name]["no"]} for name in moved]
     if changes:
-        names = changes[0].keys() - {"key"}
+        names = [name for name in changes[0] if name != "key"]
         which = update(rollout_group).where(rollout_group.c.no == bindparam("key"))
         conn.execute(which.values({name: bindparam(name) for name in names}), changes)
     return moved

@@ -10,7 +10,6 @@ from sqlalchemy import Column, Connection, Select, Table, select
 
 from ...records import Group, GroupState, Horizon, Limit, Message, Purpose, Source, Status, Step, Task, Trajectory
 from ..content.blobs import check
-from ..content.digests import seal
 from ..content.turn_rows import TABLES, Row, TurnRows, messages_of, rows_with, turn_rows
 from ..database import Database
 from ..errors import BlobCorrupt, NotFound, Pruned, StepCorrupt
@@ -45,7 +44,7 @@ def verify_rows(head: Mapping[Any, Any], rows: TurnRows, *, whole: bool = True) 
         if table is step:
             raise StepCorrupt(f"trajectory {name}{_at(row['idx'])}: the step was altered", row["idx"])
         raise StepCorrupt(f"trajectory {name}: the messages after the last step were altered", end)
-    if whole and head["status"] != _RUNNING and head["seal"] != seal(head, rows.content_digest()):
+    if whole and head["seal"] != rows.seal(head):
         problem = "a column, or a step, message or image, was altered, exchanged, added or deleted"
         raise StepCorrupt(f"trajectory {name}: {problem}", end)
 
@@ -79,7 +78,6 @@ def _at(turn: int) -> str:
     return f", step {turn}"
 
 
-_RUNNING = Status.RUNNING.value
 _parent = trajectory.alias("parent")
 HEADS = (
     select(trajectory, rollout_group.c.id.label("group_id"), run.c.id.label("run_id"), _parent.c.id.label("parent_id"))

@@ -149,7 +149,7 @@ def dump_json(value: Any) -> str:
 def load_json(data: str | bytes) -> Any:
     """Return the value that ``dump_json`` received, with arrays as lists and keys as strings.
 
-    Text that is not JSON, which an edit by hand may leave, is returned unchanged: the row's digest then reveals it.
+    Text that is not JSON, which an edit by hand may leave, is returned unchanged: a digest of the row reveals it.
     """
     text = data if isinstance(data, str) else bytes(data).decode(errors="replace")
     try:

@@ -51,16 +51,17 @@ COVERED = (
     *(trajectory, step, partial_turn, step_image, message_image, reward),
     *(train_batch, batch_group, batch_item, blob),
 )
-"""The tables whose every change is found, except in the columns below and in a trajectory that still runs. Of the rows
-that a driver writes about a run, the checks find only the contradictions."""
+"""The tables whose every change is found, except in the columns below, and in trajectories that still run or whose
+group is open. Of the rows that a driver writes about a run, the checks find only the contradictions."""
 _AT_THE_START = "its start wrote it, and its seal covers its end"
 UNCOVERED_COLUMNS: dict[str, str] = {
     "blob.created_at": "a writer renews it, and only garbage collection reads it",
     "trajectory.ended_at": "the database's clock sets it once the seal is made",
     **{
         f"trajectory.{name}": _AT_THE_START
-        for name in ("uid", "member", "attempt", "writer", "policy", "deterministic", "branched_at", "created_at")
+        for name in ("uid", "member", "attempt", "writer", "source", "policy", "deterministic", "created_at")
     },
+    "trajectory.branched_at": _AT_THE_START,
 }
 """The columns of these tables, by ``table.column``, whose change no check finds, with the reasons."""
 UNCOVERED_EXCHANGES: dict[str, str] = {"trajectory.group_no": _AT_THE_START}

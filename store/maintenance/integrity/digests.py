@@ -6,7 +6,6 @@ from typing import Any
 from sqlalchemy import Connection, Table, func, select
 
 from ....records import Message, Status
-from ...content.digests import seal
 from ...content.rows import sampled_of
 from ...content.turn_rows import Row, TurnRows, contents_of, messages_of, turn_rows
 from ...database import Database
@@ -44,7 +43,7 @@ def check_trajectories(database: Database, conn: Connection, progress: Progress)
 def _digests(head: Any, rows: TurnRows) -> Iterator[Finding]:
     for table, row in rows.altered():
         yield Finding(table.name, _turn(head, row), "digest", "the row, or one of its images, was altered")
-    if head["seal"] != (None if head["status"] == Status.RUNNING.value else seal(head, rows.content_digest())):
+    if head["seal"] != rows.seal(head):
         problem = "one of its columns, turns or images was altered, exchanged, added or deleted"
         yield Finding(trajectory.name, _name(head), "seal", problem)
 

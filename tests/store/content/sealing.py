@@ -1,8 +1,6 @@
 """Compute the digests of stored rows again: an alteration then looks as if it had been written so."""
 
 from sqlalchemy import select, update
-from turnwise.records import Status
-from turnwise.store.content.digests import seal
 from turnwise.store.content.turn_rows import turn_rows
 from turnwise.store.database import Database
 from turnwise.store.schema import trajectory
@@ -16,5 +14,4 @@ def reseal(database: Database) -> None:
             for table, row in rows.turns:
                 key = (table.c.trajectory_no == head["no"]) & (table.c.idx == row["idx"])
                 tx.conn.execute(update(table).where(key).values(digest=row["digest"]))
-            made = None if head["status"] == Status.RUNNING.value else seal(head, rows.content_digest())
-            tx.conn.execute(update(trajectory).where(trajectory.c.no == head["no"]).values(seal=made))
+            tx.conn.execute(update(trajectory).where(trajectory.c.no == head["no"]).values(seal=rows.seal(head)))

@@ -175,6 +175,17 @@ def test_an_altered_end_and_altered_messages_are_named(database: Database) -> No
             load()
 
 
+def test_an_ended_trajectory_is_not_passed_off_as_a_running_one(database: Database) -> None:
+    create_run(database)
+    call(database, "open_group", group=group())
+    play(database, "t", turns=2)
+    with database.transaction() as tx:
+        tx.conn.execute(update(trajectory_table).values(status=Status.RUNNING.value, reward=99.0))
+    for load in (lambda: load_trajectory(database, "t"), lambda: load_groups(database, ["g"])):
+        with pytest.raises(StepCorrupt, match="a column, or a step, message or image, was altered"):
+            load()
+
+
 def test_any_action_round_trips(database: Database) -> None:
     create_run(database)
     call(database, "open_group", group=group())

@@ -16,7 +16,7 @@ from turnwise.store.schema.types import utc_now, uuid7
 def test_the_error_names_the_nearest_of_many_ids(database: Database, wanted: str, near: str | None) -> None:
     row = {"kind": "train", "status": "finished", "config": {}, "config_hash": "h", "code_version": "c"}
     numbers = range(3 * CANDIDATES)
-    rows = [dict(row, uid=uuid7(), id=f"site-{number:05}", created_at=utc_now(), digest="00") for number in numbers]
+    rows = [dict(row, uid=uuid7(), id=f"site-{number:05}", created_at=utc_now()) for number in numbers]
     with database.transaction() as tx:
         tx.conn.execute(run_table.insert(), rows)
     with database.read() as conn, pytest.raises(NotFound) as refused:

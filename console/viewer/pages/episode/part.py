@@ -7,7 +7,7 @@ from .....store import queries
 from .....store.database import Database
 
 WHOLE_TURNS = 1_000
-"""Turns up to which an episode is loaded, and compared with its digest, as a whole."""
+"""Turns up to which an episode is loaded, and compared with its seal, as a whole."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,7 @@ from sqlalchemy import (
 from sqlalchemy.exc import IntegrityError
 from turnwise.store.database import Database
 from turnwise.store.maintenance.integrity import COVERED, UNCOVERED_COLUMNS, UNCOVERED_EXCHANGES, check_store
+from turnwise.store.maintenance.integrity.rules import VOCABULARIES
 from turnwise.store.schema import step, trajectory
 from turnwise.store.schema.types import ExactText, Hash, UtcDateTime
 from turnwise.tests.store.conftest import new_store
@@ -48,6 +49,8 @@ Row = Mapping[str, Any]
 def other(column: Column[Any], value: Any) -> Any:
     """Return a value of the column's type that differs from ``value``."""
     kind = column.type
+    if column in VOCABULARIES:
+        return next(word for word in VOCABULARIES[column] if word != value)
     if isinstance(kind, Boolean):
         return not value
     if isinstance(kind, Hash):
