@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 # Without compiled files, every process of a run compiles turnwise again, and pytest rewrites every test.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help install quickstart images test test-fast test-gpu soak up down lint format docs lock clean
+.PHONY: help install quickstart images test test-worlds test-fast test-gpu soak up down lint format docs lock clean
 
 VENV := .venv/bin
 GPU_PYTHON = $(if $(VIRTUAL_ENV),$(VIRTUAL_ENV)/bin/python,$(or $(wildcard $(VENV)/python),python3))
@@ -26,8 +26,11 @@ images: install ## install missing system packages and build the sandbox images
 	@bash tools/system_parts.sh test
 	@$(VENV)/turnwise sandbox build
 
-test: images ## run every test, or some: ARGS="tests/store -x"
-	@$(if $(ARGS),$(PYTEST) $(ARGS),bash tools/run_tests.sh)
+test: images ## run every test of the core, or some tests: ARGS="tests/store -x"
+	@$(if $(ARGS),$(PYTEST) $(ARGS),bash tools/run_tests.sh core)
+
+test-worlds: images ## run every test of the shipped worlds
+	@bash tools/run_tests.sh worlds
 
 test-fast: install ## run the tests that need no Docker, PostgreSQL, engine or minutes; one to two minutes on two cores
 	$(PYTEST) -m "$(FAST)" --numprocesses 2 --dist loadfile $(ARGS)

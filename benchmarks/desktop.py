@@ -11,9 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 from statistics import median
 from time import perf_counter, sleep
 
-from turnwise.envs.computer.env import ObservationMode
-from turnwise.envs.desktop.env import DesktopEnv
-from turnwise.envs.desktop.task import DesktopTask
+from turnwise.envs.worlds.computer.env import ObservationMode
+from turnwise.envs.worlds.desktop.env import DesktopEnv
+from turnwise.envs.worlds.desktop.task import DesktopTask
 from turnwise.sandbox import SandboxLease, set_provider
 from turnwise.sandbox.provider import InProcessProvider
 

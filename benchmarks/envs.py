@@ -10,7 +10,7 @@ import json
 import time
 
 from turnwise.envs.runner.env_thread import EnvThread
-from turnwise.envs.tiny.text import TextSiteEnv
+from turnwise.envs.worlds.tiny.text import TextSiteEnv
 
 ROUNDS, STEPS = 40, 100
 

@@ -28,8 +28,8 @@ from time import perf_counter, sleep
 from typing import Any, Protocol
 
 from turnwise.benchmarks.parts.peers import Peer, pages
-from turnwise.envs.web.env import EpisodeStart
-from turnwise.envs.web.miniwob.env import MiniWoBEnv
+from turnwise.envs.worlds.web.env import EpisodeStart
+from turnwise.envs.worlds.web.miniwob.env import MiniWoBEnv
 from turnwise.sandbox import set_provider
 from turnwise.sandbox.images.reference import image_reference
 from turnwise.sandbox.provider import InProcessProvider

@@ -2,10 +2,8 @@
 
 This part imports no tokens, policies or training. ``base`` is the contract, ``registry`` finds environments, ``runner``
 calls them, ``authoring`` checks, plays and creates them; ``draws`` draws the instance of a seed, and ``splits`` holds
-templates out. ``dataset`` is the base of environments of rows and reward functions. The other parts are environments:
-``text``, ``code``, ``web`` and ``desktop`` for language models, ``tiny`` for policies trained from scratch,
-``semi_online`` for stored episodes. To add one of your own, run `turnwise envs new`. To ship one, add a folder here
-whose environment derives from ``episode.EpisodeEnv``, and its id to ``registry.SHIPPED``.
+templates out. ``dataset`` is the base of environments of rows and reward functions. ``worlds`` are the shipped
+environments. To add one of your own, run `turnwise envs new`. To ship one, add a folder to ``worlds``.
 """
 
 from .base import Obs, TurnEnv

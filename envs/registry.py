@@ -12,7 +12,6 @@ order of calls. A registered limit on turns holds besides the horizon of a run (
 """
 
 import difflib
-import importlib
 import logging
 import sys
 import traceback
@@ -37,27 +36,6 @@ from .options import as_declared, misfit
 LOG = logging.getLogger(__name__)
 
 ENTRY_POINTS = "turnwise.envs"
-TEXT_SITE = "turnwise/TextSite-v0"
-SHIPPED = {
-    TEXT_SITE: "turnwise.envs.tiny.text:TextSiteEnv",
-    "turnwise/GuessNumber-v0": "turnwise.envs.text.guess_number:GuessNumberEnv",
-    "turnwise/Calculator-v0": "turnwise.envs.text.calculator:CalculatorEnv",
-    "turnwise/TableLookup-v0": "turnwise.envs.text.table_lookup:TableLookupEnv",
-    "turnwise/TwentyQuestions-v0": "turnwise.envs.text.twenty_questions:TwentyQuestionsEnv",
-    "turnwise/Code-v0": "turnwise.envs.code.env:CodeEnv",
-    "turnwise/TinyCode-v0": "turnwise.envs.tiny.code:TinyCodeEnv",
-    "turnwise/WebApps-v0": "turnwise.envs.web.apps.env:WebAppsEnv",
-    "turnwise/TinyWeb-v0": "turnwise.envs.tiny.web:TinyWebEnv",
-    "turnwise/TinyPixelsWeb-v0": "turnwise.envs.tiny.pixels_web:TinyPixelsWebEnv",
-    "turnwise/Desktop-v0": "turnwise.envs.desktop.tasks.env:DesktopTasksEnv",
-    "turnwise/TinyDesktop-v0": "turnwise.envs.tiny.desktop:TinyDesktopEnv",
-    "turnwise/TinyPixelsDesktop-v0": "turnwise.envs.tiny.pixels_desktop:TinyPixelsDesktopEnv",
-    "turnwise/SemiOnline-v0": "turnwise.envs.semi_online:SemiOnlineEnv",
-}
-"""The shipped environments; their modules are imported when an environment is made."""
-MINIWOB = "turnwise.envs.web.miniwob"
-"""The folder of MiniWoB++, whose list of tasks is imported when the environments are registered."""
-
 LIKENESS_MIN = 0.6
 """Likeness of two names, from 0 to 1, from which one is proposed for the other."""
 REGISTER_TIMEOUT_S = 30.0
@@ -98,7 +76,7 @@ def _registering(what: str) -> Iterator[None]:
 
 
 def load_plugins() -> Mapping[str, str]:
-    """Register the shipped environments and the entry points of installed packages, once for all threads.
+    """Load the entry points of the installed packages, turnwise's own among them, once for all threads.
 
     A plugin that uses the registry while it loads finds what is registered by then.
 
@@ -121,11 +99,6 @@ def load_plugins() -> Mapping[str, str]:
 
 
 def _register() -> dict[str, str]:
-    tasks = importlib.import_module(MINIWOB).TASKS
-    miniwob = {f"turnwise/MiniWoB-{task}-v0": (f"{MINIWOB}.env:MiniWoBEnv", {"task": task}) for task in tasks}
-    for env_id, (entry, options) in ({each: (entry, {}) for each, entry in SHIPPED.items()} | miniwob).items():
-        if env_id not in gymnasium.registry:
-            gymnasium.register(env_id, entry, kwargs=options, order_enforce=False, disable_env_checker=True)
     broken = {}
     for point in entry_points(group=ENTRY_POINTS):
         try:

@@ -72,7 +72,7 @@ import sys
 from importlib.metadata import distribution
 wheel = distribution("turnwise")
 shipped = {str(path) for path in wheel.files or ()}
-for name in subprocess.check_output(["git", "ls-files", "sandbox/images"], cwd=sys.argv[1], text=True).split():
+for name in subprocess.check_output(["git", "ls-files", "envs/worlds"], cwd=sys.argv[1], text=True).split():
     assert f"turnwise/{name}" in shipped, f"the wheel ships no {name}: add it to package-data in pyproject.toml"
 assert wheel.metadata["License-Expression"] == "Apache-2.0", wheel.metadata["License-Expression"]
 text = wheel.read_text("licenses/LICENSE")

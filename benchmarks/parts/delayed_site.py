@@ -11,7 +11,7 @@ from typing import Any
 
 import gymnasium
 from turnwise.envs.base import Info, Obs
-from turnwise.envs.tiny.text import TextSiteEnv
+from turnwise.envs.worlds.tiny.text import TextSiteEnv
 
 SIGMA = 1.0
 SLOW_SHARE = 0.05

@@ -108,22 +108,22 @@ def backends(as_json: Json = False) -> None:
 @app.command()
 def build(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="NAME", help="code, web or desktop; default: all.")
+        list[str] | None, typer.Argument(metavar="NAME", help="Such as code, web or desktop; default: all.")
     ] = None,
     base: Annotated[str | None, typer.Option("--base", metavar="REF", help="The image to build on.")] = None,
     again: Annotated[bool, typer.Option("--again", help="Build even if nothing changed.")] = False,
     backend: BackendName = "docker",
     as_json: Json = False,
 ) -> None:
-    """Build turnwise's images for a backend on this machine. The first build takes minutes."""
+    """Build the registered images for a backend on this machine. The first build takes minutes."""
     from ...sandbox.backends.registry import backend_class
-    from ...sandbox.images.reference import SHIPPED_IMAGES
+    from ...sandbox.images.reference import registered
 
     def report(line: str) -> None:
         console(stderr=as_json).print(sanitize(line), soft_wrap=True)
 
     kind = backend_class(backend)
-    digests = {name: kind.build_image(name, report, base=base, again=again) for name in names or SHIPPED_IMAGES}
+    digests = {name: kind.build_image(name, report, base=base, again=again) for name in names or registered()}
     if as_json:
         print_json(digests)
     else:

@@ -1,13 +1,12 @@
 """``turnwise trajectories``: list, search and branch the episodes of a store."""
 
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ...errors import TurnwiseError
-from ...records import SCORED_STATUSES, SUCCESS_RETURN
+from ...records import SCORED_STATUSES
 from ...store.project import DEFAULT_STORE
 from ..options import (
     MAX_COUNT,
@@ -45,10 +44,6 @@ if TYPE_CHECKING:
     from ...store.operations import Rewards
 
 app = typer.Typer(help="List, show, search, replay, branch, export and import episodes.", no_args_is_help=True)
-
-
-class NoExpert(TurnwiseError):
-    """The experts' episodes of a run cannot be written."""
 
 
 class RunMissing(TurnwiseError):
@@ -158,40 +153,6 @@ def list_trajectories(
     ]
     empty = empty_message("trajectory", {**filters, "after": after})
     print_table(columns, shown, empty=empty, required=4)
-
-
-@app.command()
-def experts(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="File to write; an existing one is replaced.")],
-    run: Annotated[str | None, typer.Option(help="Only episodes of this run.")] = None,
-    env: Annotated[str | None, typer.Option(metavar="ID", help="Only episodes of this environment.")] = None,
-    min_return: Annotated[
-        float, typer.Option(help="Return from which an episode without a verdict of its environment is a success.")
-    ] = SUCCESS_RETURN,
-    modules: Imports = None,
-    store: Store = DEFAULT_STORE,
-    as_json: Json = False,
-) -> None:
-    """Write the successful episodes of experts to FILE, as tasks of turnwise/SemiOnline-v0."""
-    from ...agents.semi_online import experts_of
-    from ...envs.semi_online import write_experts
-
-    with open_store(store) as database:
-        found = list(experts_of(database, run, env, min_return))
-    if not found:
-        raise NoExpert(
-            f"{f'run {run}' if run else 'the store'} has no successful episode of an expert; record some with "
-            "`turnwise eval --policy oracle --split train`. Without a verdict of the environment, a success has a "
-            f"return of at least {min_return:g} (`--min-return`)"
-        )
-    try:
-        write_experts(file, found)
-    except OSError as error:
-        raise NoExpert(f"{file} cannot be written: {error}") from error
-    if as_json:
-        print_json({"file": file, "episodes": len(found)})
-    else:
-        console().print(f"{len(found)} episodes written to {sanitize(str(file))}", soft_wrap=True)
 
 
 @app.command()

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from PIL import Image, ImageDraw, ImageFont
-from turnwise.envs.computer.elements import resolve
-from turnwise.envs.desktop.env import DesktopEnv
-from turnwise.envs.desktop.task import DesktopTask
 from turnwise.envs.spaces import Png
-from turnwise.envs.tiny.desktop import TinyDesktopEnv, buttons
+from turnwise.envs.worlds.computer.elements import resolve
+from turnwise.envs.worlds.desktop.env import DesktopEnv
+from turnwise.envs.worlds.desktop.task import DesktopTask
+from turnwise.envs.worlds.tiny.desktop import TinyDesktopEnv, buttons
 from turnwise.sandbox import set_provider
 from turnwise.sandbox.provider import InProcessProvider
 

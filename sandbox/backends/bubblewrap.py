@@ -25,7 +25,7 @@ from uuid import uuid4
 from pydantic import BaseModel, ConfigDict
 
 from ..errors import NoEngine, NoImage, NotTrusted, StartFailed
-from ..images.reference import PROGRAMS
+from ..images.reference import recipe, registered
 from ..sandbox import Sandbox
 from ..spec import SHM_MIB, SandboxSpec
 from ..transport.connection import GuestConnection
@@ -117,7 +117,7 @@ class BubblewrapBackend:
             StartFailed: bubblewrap failed; the text ends with its last line.
         """
         no_docker = f"{self.docker_error}; " if self.docker_error else ""
-        if spec.image in PROGRAMS:
+        if spec.image in registered() and recipe(spec.image).programs:
             raise NoImage(
                 f"{no_docker}the local backend has no images, and this task runs programs of the image `{spec.image}`: "
                 "use Docker"

@@ -30,7 +30,7 @@ from ...errors import suggestion
 from ...logs import log_errors
 from ..errors import NoEngine, NoImage, StartFailed, classify
 from ..images.build import build, engine_client
-from ..images.reference import SHIPPED_IMAGES, image_reference
+from ..images.reference import image_reference, registered
 from ..sandbox import Sandbox
 from ..spec import SandboxSpec
 from ..transport.connection import GuestConnection
@@ -111,7 +111,7 @@ class DockerBackend:
                 parts.append(part("runtimes", True, ", ".join(runtimes)))
                 install_gvisor = "optional: install runsc and add it to the runtimes of dockerd"
                 parts.append(part("gVisor", gvisor, "runsc" if gvisor else install_gvisor))
-                images = [part(f"image {name}", *_image(client, image_reference(name))) for name in SHIPPED_IMAGES]
+                images = [part(f"image {name}", *_image(client, image_reference(name))) for name in registered()]
                 return parts + images
         except Exception as error:
             LOG.info("the Docker engine does not answer", exc_info=True)

@@ -1,4 +1,4 @@
-"""Build the shipped images on the machine where they will run.
+"""Build the registered images on the machine where they will run.
 
 The base is a stock Debian image from the registry if one is reachable; otherwise debootstrap makes one (as root, in
 about half a minute). A label records the recipe of an image: the files of its folder and the base. An image is built
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import NoEngine, SandboxError
-from .reference import SHIPPED_IMAGES, image_reference, latest_reference, recipe_files, recipe_hash
+from .reference import image_reference, latest_reference, recipe, recipe_hash, registered
 
 LOG = logging.getLogger(__name__)
 
@@ -47,23 +47,23 @@ def build(name: str, report: Report, *, base: str | None = None, again: bool = F
     ``report`` receives lines of progress, ``base`` replaces the base image, ``again`` builds an unchanged recipe too.
 
     Raises:
-        BuildFailed: a step of the build failed, or turnwise has no image of this name.
+        BuildFailed: a step of the build failed, or no image of this name is registered.
         NoEngine: no Docker engine answers.
     """
-    if name not in SHIPPED_IMAGES:
-        raise BuildFailed(f"unknown image {name!r}; the images are {', '.join(SHIPPED_IMAGES)}")
+    if name not in registered():
+        raise BuildFailed(f"unknown image {name!r}; the images are {', '.join(registered())}")
     client = _client()
     root = base or _base(client, report)
-    recipe = hashlib.sha256(f"{recipe_hash(name)} {_id(client, root)}".encode()).hexdigest()
+    files_and_base = hashlib.sha256(f"{recipe_hash(name)} {_id(client, root)}".encode()).hexdigest()
     tag = image_reference(name)
-    if not again and _label(client, tag) == recipe:
+    if not again and _label(client, tag) == files_and_base:
         report(f"{tag} is up to date")
     else:
         report(f"building {tag} on {root}")
         with tempfile.TemporaryDirectory(prefix="tw-image-") as context:
             copy_context(name, Path(context))
             download_wheels(Path(context), report)
-            _run_build(client, context, tag, root, recipe, report)
+            _run_build(client, context, tag, root, files_and_base, report)
     repository, _, latest = latest_reference(name).partition(":")
     client.tag(tag, repository, latest)
     return _id(client, tag)
@@ -71,7 +71,7 @@ def build(name: str, report: Report, *, base: str | None = None, again: bool = F
 
 def copy_context(name: str, context: Path) -> None:
     """Copy the files of an image into the folder of its build, readable by every user of the image."""
-    for path, source in recipe_files(name).items():
+    for path, source in recipe(name).files().items():
         target = context / path
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source, target)

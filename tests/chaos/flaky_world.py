@@ -19,7 +19,7 @@ import random
 from pathlib import Path
 
 import gymnasium
-from turnwise.envs.tiny.text import TextSiteEnv
+from turnwise.envs.worlds.tiny.text import TextSiteEnv
 
 dice = random.Random()
 

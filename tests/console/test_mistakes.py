@@ -93,7 +93,6 @@ MISTAKES = [
         "`--max-images` is for episodes that the import encodes: add `--tok",
     ),
     ("trajectories import folder", "the folder `folder` has no `.json` file"),
-    ("trajectories experts x.jsonl", "record some with `turnwise eval --policy oracle --split train`"),
     # environments, policies, models, sandboxes, the store
     (f"{CHECK} --option familly=find", f"{ENV} has no option 'familly' (did you mean 'family'?)"),
     (f"{CHECK} --option family=fnd", "unknown `family` 'fnd' of `turnwise/TextSite-v0`; choose from mix, find, login"),

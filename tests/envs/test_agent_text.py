@@ -4,13 +4,13 @@ import time
 from collections.abc import Callable
 
 import pytest
-from turnwise.envs.code.checks.answers import FILE_NAME, FORGED_VERDICT
-from turnwise.envs.code.checks.file_checks import ConfigEquals, ProgramsEqual
-from turnwise.envs.code.grading.forbidden import forbidden
-from turnwise.envs.code.grading.tampering import aimed_at_grader
-from turnwise.envs.code.tools.actions import MAX_ACTION_CHARS, parse
-from turnwise.envs.semi_online import match_words
-from turnwise.envs.web.actions import parse as parse_web_action
+from turnwise.envs.worlds.code.checks.answers import FILE_NAME, FORGED_VERDICT
+from turnwise.envs.worlds.code.checks.file_checks import ConfigEquals, ProgramsEqual
+from turnwise.envs.worlds.code.grading.forbidden import forbidden
+from turnwise.envs.worlds.code.grading.tampering import aimed_at_grader
+from turnwise.envs.worlds.code.tools.actions import MAX_ACTION_CHARS, parse
+from turnwise.envs.worlds.semi_online.env import match_words
+from turnwise.envs.worlds.web.actions import parse as parse_web_action
 
 UNITS = (
     "```\n",

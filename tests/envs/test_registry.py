@@ -17,13 +17,16 @@ from gymnasium.envs.registration import EnvSpec
 from turnwise import __version__
 from turnwise.envs import EnvironmentFailed, TurnEnv, UnknownEnvironment, all_ids, make, make_task, registry
 from turnwise.envs.base import Adapted
-from turnwise.envs.registry import TEXT_SITE, nearest
+from turnwise.envs.registry import nearest
 from turnwise.envs.sandboxes import any_sandboxed, refuse_leases, sandbox_memory_mib
 from turnwise.envs.tasks import env_package, task_id
-from turnwise.envs.tiny.code import TinyCodeEnv
-from turnwise.envs.tiny.text import TextSiteEnv
+from turnwise.envs.worlds import register
+from turnwise.envs.worlds.tiny.code import TinyCodeEnv
+from turnwise.envs.worlds.tiny.text import TextSiteEnv
 from turnwise.sandbox import SandboxError, set_provider
 from turnwise.tests.envs.faulty import FAULTY, FaultyEnv
+
+TEXT_SITE = "turnwise/TextSite-v0"
 
 
 class Plain(gymnasium.Env[str, str]):
@@ -370,10 +373,11 @@ def test_one_thread_registers_and_the_others_wait(monkeypatch: pytest.MonkeyPatc
 
     def registers() -> None:
         loaded.append(threading.current_thread().name)
+        for n in range(300):
+            gymnasium.register(f"many/Text{n}-v0", "turnwise.envs.worlds.tiny.text:TextSiteEnv")
         time.sleep(0.2)
 
     monkeypatch.setattr(registry, "entry_points", lambda group: [Plugin(registers)])
-    monkeypatch.setattr(registry, "SHIPPED", {f"many/Text{n}-v0": registry.SHIPPED[TEXT_SITE] for n in range(300)})
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     try:
@@ -388,7 +392,9 @@ def test_one_thread_registers_and_the_others_wait(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.usefixtures("unregistered")
 def test_a_plugin_may_list_environments_while_it_loads(monkeypatch: pytest.MonkeyPatch) -> None:
     found: list[str] = []
-    monkeypatch.setattr(registry, "entry_points", lambda group: [Plugin(lambda: found.extend(all_ids()))])
+    monkeypatch.setattr(
+        registry, "entry_points", lambda group: [Plugin(register), Plugin(lambda: found.extend(all_ids()))]
+    )
     assert registry.load_plugins() == {}
     assert TEXT_SITE in found
 
@@ -407,7 +413,7 @@ def test_a_plugin_that_waits_for_a_thread_that_makes_environments_is_reported(mo
 
 @pytest.mark.usefixtures("unregistered")
 def test_a_plugin_that_exits_hides_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "entry_points", lambda group: [Plugin(sys.exit), Plugin(lambda: None)])
+    monkeypatch.setattr(registry, "entry_points", lambda group: [Plugin(sys.exit), Plugin(register)])
     assert TEXT_SITE in all_ids()
     assert registry.load_plugins() == {"a_plugin": "SystemExit: "}
 
@@ -430,7 +436,7 @@ SLOW_MODULE = """
 import time, gymnasium
 began = time.monotonic()
 time.sleep(0.5)
-gymnasium.register(__name__ + "/Slow-v0", entry_point="turnwise.envs.tiny.text:TextSiteEnv")
+gymnasium.register(__name__ + "/Slow-v0", entry_point="turnwise.envs.worlds.tiny.text:TextSiteEnv")
 """
 
 

@@ -1,10 +1,10 @@
 """Splits of the desktop tasks and of the web apps: held-out tasks are never trained on."""
 
 import pytest
-from turnwise.envs.desktop.tasks import DESKTOP_SPLITS, VISUAL
 from turnwise.envs.draws import HELD_OUT_EVERY
 from turnwise.envs.splits import Instance, TemplateChoice, TemplateSplits
-from turnwise.envs.web.apps.tasks import APP_SPLITS
+from turnwise.envs.worlds.desktop.tasks import DESKTOP_SPLITS, VISUAL
+from turnwise.envs.worlds.web.apps.tasks import APP_SPLITS
 
 BOTH = (DESKTOP_SPLITS, APP_SPLITS)
 BY = [(splits, by) for splits in BOTH for by in splits.by]

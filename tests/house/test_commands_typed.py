@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from turnwise.tests.console.forked_commands import ForkedCommands
-from turnwise.tests.envs.code.small_task import small_task
+from turnwise.tests.envs.worlds.code.small_task import small_task
 from turnwise.tests.house.shown import PAGES, ROOT, commands_of, files_of, name_of
 
 QUICK = [
@@ -19,7 +19,6 @@ QUICK = [
     "turnwise envs check turnwise/TextSite-v0",
     "turnwise envs play turnwise/TextSite-v0",
     "turnwise eval --env turnwise/TextSite-v0 --policy oracle --split test --tasks 100",
-    "turnwise trajectories experts runs/experts.jsonl --env turnwise/TextSite-v0",
     "turnwise trajectories export --source expert --format atif --out documents",
     "turnwise sandbox backends",
 ]

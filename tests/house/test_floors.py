@@ -1,5 +1,6 @@
 """Imports follow the floors: downwards only, without a cycle; light parts import nothing heavy."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -21,7 +22,7 @@ FLOORS = {
     "sandbox": {"records", "errors", "circuit_breaker", "logs"},
     "store": {"records", "errors", "rates", "user_files", "masking", "process", "migrations"},
     "migrations": {"records", "errors", "store"},
-    "envs": {"records", "errors", "user_files", "pictures", "process", "sandbox"},
+    "envs": {"records", "errors", "user_files", "pictures", "process", "sandbox", "store"},
     "agents": {"records", "errors", "user_files", "logs", "masking", "pictures", "process", "envs", "store"},
     "trainer": {
         "records",
@@ -92,17 +93,17 @@ INNER_FLOORS = {
         {"draws", "errors", "options", "spaces"},
         {"base", "splits"},
         {"episode"},
-        {"computer", "dataset"},
-        {"code", "desktop", "text", "web"},
-        {"tiny"},
+        {"dataset"},
         {"registry"},
         {"tasks", "sandboxes"},
         {"runner"},
-        {"authoring", "semi_online"},
+        {"authoring", "worlds"},
     ],
     "console": [{"terminal"}, {"usage"}, {"failure", "options"}, {"viewer"}, {"commands"}, {"command_line"}, {"app"}],
 }
 """The folders of a part, from the lowest floor to the highest; folders of one set may import each other."""
+WORLDS = ("envs", "worlds")
+API_HEADING = "## The public API of worlds"
 HEAVY = {"torch", "vllm", "ray", "transformers", "playwright", "sqlalchemy"}
 MAX_ENTRIES = 20
 """Maximum number of entries per folder, without ``__init__.py``."""
@@ -128,6 +129,21 @@ def test_imports_run_down_the_floors_inside_a_part(graph: list[Import], part: st
     wrong = [str(edge) for edge, a, b in named if a in height and b in height and a != b and height[a] < height[b]]
     assert {end for _, *ends in named for end in ends} >= height.keys() - {"errors", "spec", "failpoints", "stores"}
     assert wrong == []
+
+
+def test_worlds_are_content(graph: list[Import]) -> None:
+    """Nothing outside imports a world, and the page lists the modules of the core that worlds import."""
+    edges = [(edge, edge.source[:2] == WORLDS, edge.target[:2] == WORLDS) for edge in graph]
+    assert [str(edge) for edge, from_world, to_world in edges if to_world and not from_world] == []
+    of_store = [edge for edge, from_world, _ in edges if edge.source[0] == "envs" and edge.target[0] == "store"]
+    assert {edge.source[:2] for edge in of_store} == {WORLDS}
+    used = {module_name(edge.target) for edge, from_world, to_world in edges if from_world and not to_world}
+    page = (ROOT / "docs/environments.md").read_text().partition(API_HEADING)[2].partition("\n#")[0]
+    assert set(re.findall(r"`turnwise\.([a-z_.]+)`", page)) == used
+
+
+def module_name(module: tuple[str, ...]) -> str:
+    return ".".join(module).removesuffix(".__init__")
 
 
 def test_no_import_cycle_exists(graph: list[Import]) -> None:

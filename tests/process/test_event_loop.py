@@ -75,7 +75,7 @@ def test_an_evaluation_is_played_inside_a_running_loop(tmp_path: Path) -> None:
 
 
 def test_only_programs_start_an_event_loop_by_themselves() -> None:
-    programs = {"envs/web/driver/server.py", "envs/authoring/other_process.py", "process/event_loop.py"}
+    programs = {"envs/worlds/web/driver/server.py", "envs/authoring/other_process.py", "process/event_loop.py"}
     starts = {
         str(path.relative_to(ROOT))
         for part in ("api.py", "agents", "envs", "process", "sandbox", "store", "trainer")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from turnwise.envs import registry
 from turnwise.envs.errors import UnknownEnvironment
-from turnwise.envs.semi_online import find_matcher
+from turnwise.envs.worlds.semi_online.env import find_matcher
 from turnwise.process.user_code import admit, admit_only, imported
 from turnwise.trainer.algorithms.losses.base import AggregatedLoss
 from turnwise.trainer.algorithms.registry import component_class

@@ -21,15 +21,15 @@ from time import monotonic
 from typing import Any
 
 from turnwise.envs.base import Obs
-from turnwise.envs.computer.elements import resolve
-from turnwise.envs.desktop.tasks import TEMPLATES, draw
-from turnwise.envs.desktop.tasks.env import DesktopTasksEnv
+from turnwise.envs.worlds.computer.elements import resolve
+from turnwise.envs.worlds.desktop.tasks import TEMPLATES, draw
+from turnwise.envs.worlds.desktop.tasks.env import DesktopTasksEnv
 from turnwise.sandbox import set_provider
 from turnwise.sandbox.images.reference import image_reference
 from turnwise.sandbox.provider import InProcessProvider
 
 ROOT = Path(__file__).parents[2]
-TESTED = ("envs/*.py", "envs/computer/**/*.py", "envs/desktop/**/*.py", "tests/soak/desktops.py")
+TESTED = ("envs/*.py", "envs/worlds/computer/**/*.py", "envs/worlds/desktop/**/*.py", "tests/soak/desktops.py")
 MAX_DETAIL_CHARS = 600
 Case = tuple[str, int]
 """A template and a seed."""

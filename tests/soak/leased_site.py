@@ -8,7 +8,7 @@ from typing import Any
 
 import gymnasium
 from turnwise.envs.base import Info, Obs
-from turnwise.envs.tiny.text import TextSiteEnv
+from turnwise.envs.worlds.tiny.text import TextSiteEnv
 from turnwise.sandbox import SandboxLease, SandboxSpec, lease
 
 SPEC = SandboxSpec(memory_mib=64, disk_mib=8, pids=32, inodes=512, read_mib=1, output_kib=16, trusted=True)

@@ -20,7 +20,7 @@ from dataclasses import asdict
 from pathlib import Path
 from types import MappingProxyType
 
-from turnwise.tests.envs.code.families.grade_mutants import grade_mutants
+from turnwise.tests.envs.worlds.code.families.grade_mutants import grade_mutants
 from turnwise.tests.soak import desktops
 from turnwise.tests.soak.disturbances import disturb
 from turnwise.tests.soak.families import NAMES as MODELS
@@ -48,9 +48,9 @@ PARTS = (
 METHODS = ["-m", "soak or not soak", "tests/trainer/algorithms"]
 """Arguments of pytest for the mathematics of every method; ``proofs`` trains with each of them."""
 TESTS: dict[str, tuple[list[str], dict[str, str]]] = {
-    "tests": (["-m", "soak", "--ignore=tests/envs/web"], {}),
+    "tests": (["-m", "soak", "--ignore=tests/envs/worlds/web"], {}),
     "web": (
-        ["-m", "soak or not soak", "tests/envs/web"],
+        ["-m", "soak or not soak", "tests/envs/worlds/web"],
         {
             "TURNWISE_SITE_SEEDS": "20",
             "TURNWISE_BROWSED_EVERY": "1",

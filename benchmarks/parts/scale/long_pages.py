@@ -6,7 +6,7 @@ from typing import Any
 import gymnasium
 from turnwise.envs.base import Info, Obs
 from turnwise.envs.spaces import FreeText
-from turnwise.envs.tiny.text import VOCABULARY, TextSiteEnv
+from turnwise.envs.worlds.tiny.text import VOCABULARY, TextSiteEnv
 
 WORD_MAX_CHARS = 1 + max(map(len, VOCABULARY))
 

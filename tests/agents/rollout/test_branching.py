@@ -16,7 +16,7 @@ from turnwise.agents.tiny_model import new_model
 from turnwise.agents.tokens.renderer import Renderer
 from turnwise.agents.tokens.renderers import load_renderer
 from turnwise.envs.tasks import env_key, make_task
-from turnwise.envs.tiny.text import VOCABULARY, TextSiteEnv
+from turnwise.envs.worlds.tiny.text import VOCABULARY, TextSiteEnv
 from turnwise.errors import TurnwiseError
 from turnwise.records import Status, Task
 from turnwise.store.queries import load_trajectory

@@ -16,13 +16,13 @@ from turnwise.agents.rollout.worker import PolicyPlayerFactory
 from turnwise.agents.tiny_model import new_model
 from turnwise.agents.tokens.renderer import Renderer
 from turnwise.agents.tokens.renderers import load_renderer
-from turnwise.envs.semi_online import without_thought
 from turnwise.envs.tasks import make_task
+from turnwise.envs.worlds.semi_online.env import without_thought
 from turnwise.records import Group, GroupState, PolicyVersion, ScoredGroup, Source, Status
 from turnwise.store.writing.client import StoreClient
 from turnwise.tests.agents.players import QUICK, Stage, group, on_stage
 from turnwise.tests.agents.sampled_groups import Sampler, sampled_by
-from turnwise.tests.envs.semi_online.experts import FIRST, experts_file
+from turnwise.tests.envs.worlds.semi_online.experts import FIRST, experts_file
 from turnwise.trainer.algorithms.advantages.ui_s1 import UIS1, mismatches
 from turnwise.trainer.algorithms.losses.base import SOURCES
 from turnwise.trainer.algorithms.losses.decoupled_ppo import DecoupledPPO

@@ -14,7 +14,7 @@ from turnwise.agents.rollout.runners import ENV_PACKAGE, RUNNERS
 from turnwise.agents.rollout.screenshots import SCREENSHOT_ERROR
 from turnwise.envs.runner.step_result import RUNNER_EXTRAS
 from turnwise.envs.tasks import make_task
-from turnwise.envs.tiny.text import TextSiteEnv
+from turnwise.envs.worlds.tiny.text import TextSiteEnv
 from turnwise.errors import TurnwiseError
 from turnwise.records import Status, Step
 from turnwise.store.queries import load_trajectory

@@ -28,7 +28,7 @@ from turnwise.agents.tiny_model import new_model
 from turnwise.agents.tokens.renderer import Renderer
 from turnwise.agents.tokens.renderers import load_renderer
 from turnwise.envs.tasks import env_key, make_task
-from turnwise.envs.tiny.text import VOCABULARY, TextSiteEnv
+from turnwise.envs.worlds.tiny.text import VOCABULARY, TextSiteEnv
 from turnwise.errors import TurnwiseError
 from turnwise.records import SCORED_STATUSES, Group, Outcome, Status
 from turnwise.store.queries import accounting, failed_for_good, load_trajectory

@@ -14,7 +14,7 @@ from turnwise.agents.rollout.group_runner import GroupRunner
 from turnwise.agents.tiny_model import new_model
 from turnwise.agents.tokens.renderer import Renderer
 from turnwise.agents.tokens.renderers import load_renderer
-from turnwise.envs.tiny.text import VOCABULARY
+from turnwise.envs.worlds.tiny.text import VOCABULARY
 from turnwise.records import Group, GroupState, Horizon, Limit, Outcome, Role, Status, Trajectory
 from turnwise.store.writing.client import StoreClient
 from turnwise.tests.agents.players import QUICK, Stage, group, on_stage, site

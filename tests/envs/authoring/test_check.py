@@ -13,10 +13,10 @@ from turnwise.envs.authoring.check import Report, Verdict, check
 from turnwise.envs.authoring.checks import CHECKS, oracle_succeeds
 from turnwise.envs.authoring.subject import Skipped, Subject
 from turnwise.envs.base import Info, Obs
-from turnwise.envs.computer.screenshots import black
 from turnwise.envs.runner.call_thread import abandoned_threads
 from turnwise.envs.spaces import FreeText, PngSpace
-from turnwise.envs.tiny.text import TextSiteEnv, Visit
+from turnwise.envs.worlds.computer.screenshots import black
+from turnwise.envs.worlds.tiny.text import TextSiteEnv, Visit
 from turnwise.tests.envs.faulty import FAULTY, HANG
 
 

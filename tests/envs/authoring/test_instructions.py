@@ -5,7 +5,7 @@ from pathlib import Path
 from turnwise.envs import all_ids, make
 from turnwise.envs.runner.observations import instructions
 
-from ..semi_online.experts import FIRST, experts_file
+from ..worlds.semi_online.experts import FIRST, experts_file
 
 ID = "turnwise/SemiOnline-v0"
 BROWSER = ("click(", "fill(", "send_msg_to_user(")

@@ -4,13 +4,14 @@ import re
 from pathlib import Path
 
 import pytest
-from turnwise.sandbox import images
 from turnwise.sandbox.images.build import BuildFailed, download_wheels
+from turnwise.sandbox.images.reference import recipe, registered
 
-FILES = sorted(Path(images.__file__).parent.glob("*/requirements.txt"))
+FOLDERS = [recipe(image).folder for image in registered()]
+FILES = [file for folder in FOLDERS for file in folder.glob("requirements.txt")]
 
 
-@pytest.mark.parametrize("file", FILES, ids=[file.parent.name for file in FILES])
+@pytest.mark.parametrize("file", FILES, ids=[file.parent.parent.name for file in FILES])
 def test_every_package_has_a_version_and_hashes(file: Path) -> None:
     text = re.sub(r"^#.*\n", "", file.read_text(), flags=re.MULTILINE).replace("\\\n", " ")
     for line in text.strip().splitlines():

@@ -14,7 +14,7 @@ from turnwise.agents.rollout.running_group import DROPPED
 from turnwise.agents.tiny_model import new_model
 from turnwise.agents.tokens.renderers import load_renderer
 from turnwise.envs.runner.env_thread import EnvThread
-from turnwise.envs.tiny.text import VOCABULARY
+from turnwise.envs.worlds.tiny.text import VOCABULARY
 from turnwise.records import Group, GroupState, Outcome, PolicyVersion, Status, Trajectory
 from turnwise.store.queries import accounting, failed_for_good, failure_counts
 from turnwise.tests.agents.players import Respond, Script, Stage, group, on_stage, oracle, site

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import gymnasium
 import pytest
-from turnwise.envs.text.guess_number import GuessNumberEnv
+from turnwise.envs.worlds.text.guess_number import GuessNumberEnv
 from turnwise.errors import FAILED, TurnwiseError
 from turnwise.store import queries
 from turnwise.store.database import open_database

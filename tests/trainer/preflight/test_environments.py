@@ -13,8 +13,7 @@ from turnwise.agents.tokens.renderer import Renderer
 from turnwise.agents.tokens.renderers import load_renderer
 from turnwise.envs import make
 from turnwise.envs.base import Info, Obs
-from turnwise.envs.registry import TEXT_SITE
-from turnwise.envs.tiny.text import TextSiteEnv
+from turnwise.envs.worlds.tiny.text import TextSiteEnv
 from turnwise.errors import TurnwiseError
 from turnwise.store import queries
 from turnwise.store.database import open_database
@@ -32,6 +31,7 @@ from turnwise.trainer.warmup.vocabulary import closed_vocabulary
 from .refusing import call
 
 RESET_S = 10.0
+TEXT_SITE = "turnwise/TextSite-v0"
 SERVER = "http://127.0.0.1:9/v1"
 INSTRUCTING = "sight/Instructing-v0"
 LISTED = "sight/Listed-v0"

@@ -8,8 +8,8 @@ import pytest
 from turnwise.envs import make
 from turnwise.envs.base import Adapted
 from turnwise.envs.errors import NotTrainable
-from turnwise.tests.envs.code.small_task import TOML, small_task
 from turnwise.tests.envs.faulty import FAULTY, HANG
+from turnwise.tests.envs.worlds.code.small_task import TOML, small_task
 from turnwise.trainer.config.loading import parse_config
 from turnwise.trainer.preflight.environments import forgeable_rewards
 from turnwise.trainer.preflight.refusal import Refused

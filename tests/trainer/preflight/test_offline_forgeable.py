@@ -11,7 +11,7 @@ from turnwise.records import GroupState
 from turnwise.store import queries
 from turnwise.store.database import Database, open_database
 from turnwise.store.operations import OPERATIONS, Rewards
-from turnwise.tests.envs.code.small_task import TOML, small_task
+from turnwise.tests.envs.worlds.code.small_task import TOML, small_task
 from turnwise.tests.store.making import call, group, play, sqlite_store, start
 from turnwise.trainer.config.loading import parse_config
 from turnwise.trainer.preflight.environments import forgeable_rewards

@@ -16,7 +16,7 @@ from turnwise.agents.rollout.running_group import DROPPED
 from turnwise.agents.tiny_model import new_model
 from turnwise.agents.tokens.renderers import load_renderer
 from turnwise.envs.runner.env_thread import EnvThread
-from turnwise.envs.tiny.text import VOCABULARY
+from turnwise.envs.worlds.tiny.text import VOCABULARY
 from turnwise.records import Group, GroupState, Outcome, Status, Trajectory
 from turnwise.store.operations import Ending, Write
 from turnwise.store.queries import load_trajectory

@@ -16,7 +16,7 @@ from turnwise.agents.tiny_model import new_model
 from turnwise.agents.tokens.renderers import load_renderer
 from turnwise.envs.runner.step_result import StepResult
 from turnwise.envs.tasks import make_task
-from turnwise.envs.tiny.text import VOCABULARY
+from turnwise.envs.worlds.tiny.text import VOCABULARY
 from turnwise.records import Group, GroupState
 from turnwise.store.queries import accounting
 from turnwise.store.writing.client import StoreClient

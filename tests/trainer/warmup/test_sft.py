@@ -18,7 +18,7 @@ from turnwise.agents.tokens.renderers import load_renderer
 from turnwise.envs import EnvironmentBroken, make
 from turnwise.envs.base import Info, Obs, TurnEnv
 from turnwise.envs.spaces import Png, PngSpace
-from turnwise.envs.tiny.text import TextSiteEnv
+from turnwise.envs.worlds.tiny.text import TextSiteEnv
 from turnwise.records import Horizon
 from turnwise.store.database import open_database
 from turnwise.trainer.algorithms.losses.decoupled_ppo import DecoupledPPO

@@ -9,7 +9,7 @@ import pytest
 from turnwise.agents.reexecution.reexecute import reexecute
 from turnwise.agents.tiny_model import new_model
 from turnwise.agents.tokens.renderers import load_renderer
-from turnwise.envs.tiny.text import VOCABULARY
+from turnwise.envs.worlds.tiny.text import VOCABULARY
 from turnwise.records import Group, PolicyVersion, ScoredGroup
 from turnwise.tests.agents.players import Stage, group, on_stage, site
 from turnwise.tests.agents.sampled_groups import LONG, Decides, played, twice_after_two_turns
