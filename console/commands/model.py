@@ -119,21 +119,3 @@ def merge(
         print_json({"path": path, "checkpoint": folder})
     else:
         echo(f"{path}: `{folder}` merged, in float32")
-
-
-@app.command()
-def convert(
-    file: Annotated[Path, typer.Argument(metavar="FILE.gguf", help="A GGUF file of an instruction-tuned model.")],
-    path: Annotated[Path, typer.Argument(metavar="PATH", help="Folder to write; it must not exist.")],
-    as_json: Json = False,
-) -> None:
-    """Convert a GGUF file into a Hugging Face folder in float32, for `model.path` and `eval --policy`."""
-    from ...trainer.learner.model.convert import convert_gguf
-
-    note = convert_gguf(file, path)
-    if as_json:
-        print_json({"path": path, "file": file, "note": note})
-        return
-    echo(f"{path}: `{file}` converted, in float32")
-    if note:
-        echo(f"note: {note}")

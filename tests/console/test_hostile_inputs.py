@@ -48,7 +48,6 @@ STORES += [
 ]
 VALUES: dict[str, str] = {
     "config": "{config}",
-    "model convert file": "{folder}",
     "paths": "{missing}.json",
     "out": "{missing}.parquet",
     "file": "{missing}.json",
