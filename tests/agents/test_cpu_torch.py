@@ -7,10 +7,15 @@ from pathlib import Path
 import pytest
 
 IMPORTS = (
-    "import torch, torchvision",
-    "from transformers import LlamaForCausalLM, Qwen2VLImageProcessor",
-    "import peft",
     "from vllm.model_executor.models import qwen3_vl",
+    *(
+        pytest.param(line, marks=pytest.mark.soak)
+        for line in (
+            "import torch, torchvision",
+            "from transformers import LlamaForCausalLM, Qwen2VLImageProcessor",
+            "import peft",
+        )
+    ),
 )
 
 

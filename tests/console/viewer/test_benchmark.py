@@ -11,7 +11,7 @@ from turnwise.console.viewer.pages.listing import PAGES
 BENCHMARK = Path(__file__).parents[3] / "benchmarks" / "viewer.py"
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_the_benchmark_measures_every_page() -> None:
     command = [sys.executable, str(BENCHMARK), "--trajectories", "400", "--rounds", "1", "--seconds", "1"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)

@@ -57,8 +57,6 @@ HOSTILE = (
         "x" * 5000,
     ),
 )
-BUNDLES = [*("  ".join(HOSTILE[start:-1:7]) for start in range(7)), HOSTILE[-1]]
-"""Each text is in one of them."""
 PLAIN = "plain text"
 ACTING = {*map(chr, range(32)), *"\x7f\u202e\u2066"} - {"\n", "\t"}
 ALL = "0.0.0.0"  # noqa: S104 - listened on by no test
@@ -104,51 +102,10 @@ def write(database: Database, text: str) -> None:
     call(database, "finish_run", run=run, status="failed", error=text)
 
 
-def pages_of(text: str) -> list[str]:
-    run = named(text)
-    name = f"{run}:filtered"
-    return [
-        *("/runs", url("runs", run), url("runs", run, "groups"), url("runs", run, "failures")),
-        *(url("trajectories", run=run), url("groups", name), url("groups", f"{run}:failed")),
-        *(url("trajectories", name), url("trajectories", f"{run}:failed"), url("trajectories", name, turn=0)),
-        *(url("runs", run, "logs"), url("trajectories", name, "replay")),
-    ]
-
-
 @pytest.fixture
 def client(own: Database) -> Iterator[TestClient]:
     with client_of(own) as made:
         yield made
-
-
-@pytest.fixture(scope="module")
-def expected(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Structure]]:
-    """The structure of the pages of a run with plain texts."""
-    from turnwise.store.database import open_database
-    from turnwise.tests.store.making import sqlite_store
-
-    database = open_database(sqlite_store(tmp_path_factory.mktemp("plain")))
-    write(database, PLAIN)
-    with client_of(database) as client:
-        yield [Structure(client.get(path).text) for path in pages_of(PLAIN)]
-    database.close()
-
-
-@pytest.mark.parametrize("text", BUNDLES, ids=range(len(BUNDLES)))
-def test_a_hostile_text_changes_no_markup(
-    own: Database, client: TestClient, expected: list[Structure], text: str
-) -> None:
-    write(own, text)
-    for path, plain in zip(pages_of(text), expected, strict=True):
-        answer = client.get(path)
-        assert answer.status_code == 200, answer.text[-2000:]
-        found = Structure(answer.text)
-        assert found.tags == plain.tags or len(text) > 1_000, path
-        assert {address[0] for address in found.addresses if address} <= {"/", "#"}
-        assert not [address for address in found.addresses if address.startswith("//")]
-        assert not ACTING.intersection(answer.text)
-    turn = client.get(f"/api{pages_of(text)[7]}").json()["turns"][0]
-    assert turn["action"] == {"text": text[:4_000], "chars": len(text), "quoted": []}
 
 
 def test_a_hostile_search_is_a_text(own: Database, client: TestClient) -> None:

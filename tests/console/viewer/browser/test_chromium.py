@@ -63,8 +63,9 @@ def walked(script: str, *arguments: str, before: str = "") -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.docker
-def test_chromium_has_nothing_to_report(address: str) -> None:
-    assert walked("walk.py", address, "/runs/r", *PATHS) == []
+@pytest.mark.parametrize("windows", ["few", pytest.param("all", marks=pytest.mark.soak)])
+def test_chromium_has_nothing_to_report(address: str, windows: str) -> None:
+    assert walked("walk.py", windows, address, "/runs/r", *PATHS) == []
 
 
 @pytest.mark.slow

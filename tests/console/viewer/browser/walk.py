@@ -1,7 +1,7 @@
 """Walk through pages in a real Chromium and print what is wrong, as JSON: runs in a sandbox image, without turnwise.
 
-Called as ``python walk.py ADDRESS PATH...``. Wrong is a message in the console, a violation of the content security
-policy, an error of a script, a page wider than the window, and a key without its effect.
+Called as ``python walk.py few|all ADDRESS RUN PATH...``. Wrong is a message in the console, a violation of the content
+security policy, an error of a script, a page wider than the window, and a key without its effect.
 """
 
 import json
@@ -13,8 +13,9 @@ from urllib.request import urlopen
 from playwright.sync_api import Browser, Page, TimeoutError, sync_playwright
 
 CHROMIUM = "/usr/bin/chromium-headless-shell"
-WIDTHS = (1360, 800, 400)
-THEMES = ("light", "dark")
+WINDOWS = {"few": [("light", 1360), ("dark", 400)]}
+WINDOWS["all"] = [(theme, width) for theme in ("light", "dark") for width in (1360, 800, 400)]
+"""Themes and widths."""
 WATCH = """
 const report = (event) => console.error(`policy: ${event.violatedDirective} ${event.blockedURI}`);
 addEventListener("securitypolicyviolation", report);
@@ -24,23 +25,22 @@ FILE = "/tmp/episode.html"  # noqa: S108 - in the container
 DOCUMENT = "/trajectories/a-0/download/html"
 
 
-def walk(browser: Browser, address: str, paths: list[str]) -> list[str]:
-    """Return what is wrong with the pages, in both themes and widths."""
+def walk(browser: Browser, windows: str, address: str, paths: list[str]) -> list[str]:
+    """Return what is wrong with the pages, in each of the windows."""
     problems: list[str] = []
-    for theme in THEMES:
-        for width in WIDTHS:
-            page = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=theme)
-            page.add_init_script(WATCH)
-            here: list[str] = []
-            page.on("console", lambda message, seen=here: seen.append(message.text))
-            page.on("pageerror", lambda error, seen=here: seen.append(str(error)))
-            for path in paths:
-                answer = page.goto(address + path)
-                page.wait_for_timeout(SETTLE_MS)
-                here += faults(page, answer, width)
-                problems += [f"{theme} {width} {path}: {one}" for one in here]
-                here.clear()
-            page.close()
+    for theme, width in WINDOWS[windows]:
+        page = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=theme)
+        page.add_init_script(WATCH)
+        here: list[str] = []
+        page.on("console", lambda message, seen=here: seen.append(message.text))
+        page.on("pageerror", lambda error, seen=here: seen.append(str(error)))
+        for path in paths:
+            answer = page.goto(address + path)
+            page.wait_for_timeout(SETTLE_MS)
+            here += faults(page, answer, width)
+            problems += [f"{theme} {width} {path}: {one}" for one in here]
+            here.clear()
+        page.close()
     return problems
 
 
@@ -136,7 +136,7 @@ def document(browser: Browser, address: str, path: str) -> list[str]:
     """Return what is wrong with a downloaded page that is opened as a file, without a network."""
     with urlopen(address + path, timeout=20) as answer:  # noqa: S310 - the viewer's own address
         Path(FILE).write_bytes(answer.read())
-    context = browser.new_context(offline=True, viewport={"width": WIDTHS[1], "height": 800})
+    context = browser.new_context(offline=True, viewport={"width": 800, "height": 800})
     context.add_init_script(WATCH)
     page = context.new_page()
     wrong: list[str] = []
@@ -155,8 +155,8 @@ def document(browser: Browser, address: str, path: str) -> list[str]:
 if __name__ == "__main__":
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        address, run, *paths = sys.argv[1:]
-        wrong = walk(chromium, address, paths) + keys(chromium, address, run) + pointer(chromium, address, run)
+        windows, address, run, *paths = sys.argv[1:]
+        wrong = walk(chromium, windows, address, paths) + keys(chromium, address, run) + pointer(chromium, address, run)
         wrong += document(chromium, address, DOCUMENT)
         chromium.close()
     print(json.dumps(wrong))

@@ -19,7 +19,7 @@ def run(*arguments: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_the_learner_is_checked_without_ray_and_vllm() -> None:
     done = run("--device", "cpu")
     assert done.returncode == 0, done.stderr
