@@ -6,7 +6,6 @@ The terminal and the self-contained page of an episode print it.
 import re
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import fmean
 
 from ..agents.tokens.token_texts import TokenTexts, system_text, tokenizer_of_run
 from ..errors import TurnwiseError
@@ -52,8 +51,14 @@ class EpisodeFacts:
     """Empty, and with a note, where the package that decodes tokens is not installed."""
 
 
-def load_facts(database: Database, found: Trajectory, reward_set: str | None = None) -> EpisodeFacts:
-    """Return the facts of an episode; ``reward_set`` names a set of its run, by default the run's own.
+def load_facts(
+    database: Database, found: Trajectory, reward_set: str | None = None, *, with_update: bool = False
+) -> EpisodeFacts:
+    """Return the facts of an episode.
+
+    Args:
+        reward_set: the name of a set of its run, by default the run's own.
+        with_update: whether the tokens have the values that an update computed.
 
     Raises:
         NotFound: the run has no reward set of this name.
@@ -65,9 +70,10 @@ def load_facts(database: Database, found: Trajectory, reward_set: str | None = N
         chosen = OWN if reward_set is None else queries.reward_set(conn, found.run, reward_set).no
         rewards = queries.rewards_of(conn, [found.id], chosen).get(found.id)
         task = queries.group_of(conn, found.id).task
-    tokens, texts = tokens_of(database, found)
+    tokens, texts = tokens_of(database, found, with_update=with_update)
+    credit = turn_advantages(uses)
     by_turn = {one.turn: one for one in tokens.turns}
-    turns = {step.index: turn_facts(step, by_turn.get(step.index), texts) for step in found.steps}
+    turns = {step.index: turn_facts(step, by_turn.get(step.index), texts, credit) for step in found.steps}
     return EpisodeFacts(task, training, uses, rewards, system_text(texts, found).strip(), turns, tokens)
 
 
@@ -92,16 +98,23 @@ def tokens_of(
     return tokens, texts
 
 
-def turn_facts(step: Step, tokens: TurnTokens | None, texts: TokenTexts | None) -> TurnFacts:
-    """Return the facts of a turn from its tokens."""
+def turn_advantages(uses: Sequence[TrajectoryUse]) -> Mapping[str, float]:
+    """Return the advantage of each turn in the newest surviving update that trained on it, by the turn's index."""
+    newest = [use for use in uses if not use.abandoned and use.tokens_trained]
+    return newest[-1].turn_advantages if newest else {}
+
+
+def turn_facts(
+    step: Step, tokens: TurnTokens | None, texts: TokenTexts | None, credit: Mapping[str, float]
+) -> TurnFacts:
+    """Return the facts of a turn; ``credit`` is that of ``turn_advantages``."""
     rows = [] if tokens is None else tokens.tokens
-    advantages = [row.advantage for row in rows if row.advantage is not None]
     versions = {row.version for row in rows if row.version is not None}
     sampled = [row.id for row in rows if row.mask and row.source == Source.POLICY.value]
     sampled_text = texts.decode(sampled) if texts is not None and sampled else step.action
     is_longer = any(char.isalnum() for char in _CONTROL.sub("", sampled_text.replace(step.action, "", 1)))
     return TurnFacts(
-        advantage=fmean(advantages) if advantages else None,
+        advantage=credit.get(str(step.index)),
         versions=sorted(versions),
         sampled_text=sampled_text if is_longer else "",
     )

@@ -71,7 +71,8 @@ def show(
         found = queries.load_trajectory(database, trajectory)
         if tokens:
             tokenizer_of_run(database, found.run)  # fails without the package that decodes tokens
-        facts, last = load_facts(database, found, rewards), queries.final_observation(database, trajectory)
+        facts = load_facts(database, found, rewards, with_update=tokens)
+        last = queries.final_observation(database, trajectory)
         with database.read() as conn:
             group = queries.group_of(conn, trajectory)
         steps = _chosen(found, turn)
@@ -154,7 +155,7 @@ def _print_head(found: Trajectory, facts: "EpisodeFacts", *, brief: bool, tokens
     fields |= {"status": found.status.value, "success": str(found.success), "reward": f"{found.reward:g}"}
     fields["reward parts"] = _parts(part_totals(found.steps))
     fields |= {"time": _time(found.steps), "trained on": "; ".join(map(_use, facts.uses)) or facts.training}
-    fields["token values"] = facts.tokens.note if tokens or facts.uses else ""
+    fields["token values"] = facts.tokens.note if tokens else ""
     # The environment chooses the names of its extras; the prefix keeps them apart from turnwise's own lines.
     fields |= {f"extras.{name}": str(value) for name, value in found.extras.items() if name != TARGETS}
     fields |= _reward_fields(facts.rewards) if facts.rewards is not None else {}

@@ -4,7 +4,7 @@ The same transaction records the new version, so a batch and the version it made
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from sqlalchemy import insert, select
@@ -32,6 +32,8 @@ class BatchItem:
     tokens_trained: int
     max_staleness: int
     mean_advantage: float
+    turn_advantages: Mapping[int, float] = field(default_factory=dict)
+    """Index of a turn -> mean over its trained tokens."""
     fresh: bool = True
     detail: bytes | None = None
     """What training the update again needs of this trajectory, in the trainer's encoding."""
@@ -113,7 +115,7 @@ def batch_digest(
             [
                 [
                     *(row[name] for name in ("idx", "trajectory_no", "tokens_trained", "max_staleness")),
-                    *(row[name] for name in ("mean_advantage", "fresh", "detail")),
+                    *(row[name] for name in ("mean_advantage", "turn_advantages", "fresh", "detail")),
                 ]
                 for row in sorted(items, key=lambda row: row["idx"])
             ],
@@ -142,6 +144,7 @@ def _rows(
             tokens_trained=int(item.tokens_trained),
             max_staleness=int(item.max_staleness),
             mean_advantage=float(item.mean_advantage),
+            turn_advantages={str(turn): float(value) for turn, value in item.turn_advantages.items()},
             fresh=item.fresh,
             detail=item.detail,
         )

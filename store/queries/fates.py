@@ -45,6 +45,8 @@ class MemberFate:
     """In the update that consumed the group; 0 if none did, or if every token was swept."""
     advantage: float | None
     """Mean over the trained tokens; None without any."""
+    turn_advantages: Mapping[str, float]
+    """Index of a turn -> mean over its trained tokens."""
     branched_from: str | None
     branched_at: int | None
     """As in ``Trajectory``."""
@@ -227,6 +229,7 @@ def _members(conn: Connection, groups: Sequence[str]) -> Mapping[str, list[Membe
             own.c.total,
             batch_item.c.tokens_trained,
             batch_item.c.mean_advantage,
+            batch_item.c.turn_advantages,
         )
         .join(trajectory, trajectory.c.group_no == rollout_group.c.no)
         .join(parent, parent.c.no == trajectory.c.branched_from, isouter=True)
@@ -254,6 +257,7 @@ def _member(row: Any) -> MemberFate:
         error=row.error or row.stop_reason,
         tokens_trained=row.tokens_trained or 0,
         advantage=row.mean_advantage if row.tokens_trained else None,
+        turn_advantages=row.turn_advantages if row.tokens_trained else {},
         branched_from=row.parent_id,
         branched_at=row.branched_at,
     )

@@ -100,6 +100,8 @@ class TrajectoryUse:
     tokens_trained: int
     max_staleness: int
     mean_advantage: float
+    turn_advantages: dict[str, float]
+    """Index of a turn -> mean over its trained tokens."""
     created_at: datetime
 
 

@@ -122,6 +122,7 @@ batch_item = Table(
     Column("tokens_trained", Integer, nullable=False),
     Column("max_staleness", Integer, nullable=False),
     Column("mean_advantage", Float, nullable=False),
+    Column("turn_advantages", Document, nullable=False),
     Column("fresh", Boolean, nullable=False),
     Column("abandoned", Boolean, nullable=False, server_default=false()),
     Column("detail", LargeBinary),

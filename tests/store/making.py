@@ -202,7 +202,7 @@ def prune(database: Database, name: str) -> None:
 
 def items(groups: Sequence[str]) -> list[BatchItem]:
     """Return the batch items of two members of each of ``groups``."""
-    return [BatchItem(f"{name}-{member}", 4, 0, 0.5) for name in groups for member in range(2)]
+    return [BatchItem(f"{name}-{member}", 4, 0, 0.5, {0: 0.25, 1: 0.75}) for name in groups for member in range(2)]
 
 
 def train(

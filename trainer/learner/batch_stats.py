@@ -2,9 +2,10 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from statistics import fmean
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -25,12 +26,12 @@ REWARD_PARTS_MAX = 50
 NO_DETAILS: Mapping[str, bytes] = MappingProxyType({})
 
 
-class _Contribution(NamedTuple):
-    tokens: int
-    advantage: float
-    """Sum over the trained tokens."""
-    max_staleness: int
-    fresh: bool
+@dataclass(slots=True)
+class _Contribution:
+    advantages: dict[int, list[float]] = field(default_factory=lambda: defaultdict(list))
+    """Those of the trained tokens, by turn."""
+    max_staleness: int = 0
+    fresh: bool = False
 
 
 def batch_items(
@@ -47,28 +48,28 @@ def batch_items(
     found: dict[str, _Contribution] = {}
     for sample in batch.samples:
         trained = sample.weights != 0
-        count = int(trained.sum())
-        if not count:
+        if not trained.any():
             continue
-        key = sample.sample.trajectory
-        before = found.get(key, _Contribution(0, 0.0, 0, False))
-        found[key] = _Contribution(
-            before.tokens + count,
-            before.advantage + float(sample.advantages[trained].sum(dtype=np.float64)),
-            max(before.max_staleness, int(sample.staleness[trained].max())),
-            before.fresh or (sample.group in fresh and bool(np.isin(sample.sample.sources[trained], OWN).any())),
-        )
-    return [
-        BatchItem(
-            key,
-            0 if is_idle else one.tokens,
-            one.max_staleness,
-            one.advantage / one.tokens,
-            one.fresh,
-            details.get(key),
-        )
-        for key, one in found.items()
-    ]
+        one = found.setdefault(sample.sample.trajectory, _Contribution())
+        one.max_staleness = max(one.max_staleness, int(sample.staleness[trained].max()))
+        one.fresh |= sample.group in fresh and bool(np.isin(sample.sample.sources[trained], OWN).any())
+        turns, advantages = sample.sample.turns[trained].tolist(), sample.advantages[trained].tolist()
+        for turn, advantage in zip(turns, advantages, strict=True):
+            one.advantages[turn].append(advantage)
+    return [_item(name, one, details.get(name), is_idle=is_idle) for name, one in found.items()]
+
+
+def _item(name: str, one: _Contribution, detail: bytes | None, *, is_idle: bool) -> BatchItem:
+    values = [value for turn in one.advantages.values() for value in turn]
+    return BatchItem(
+        name,
+        0 if is_idle else len(values),
+        one.max_staleness,
+        fmean(values),
+        {turn: fmean(found) for turn, found in sorted(one.advantages.items())},
+        one.fresh,
+        detail,
+    )
 
 
 def batch_metrics(groups: Sequence[Group], batch: Batch) -> dict[str, Any]:

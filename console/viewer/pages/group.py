@@ -10,8 +10,8 @@ from ....store.database import Database
 from ....store.errors import Pruned
 from ....store.queries.fates import GroupFate, MemberFate
 from ..given import BadAddress, Given
-from .episode.branches import Tree, load_tree, turn_advantages
-from .episode.part import left_out_note, load_part, turn_total
+from .episode.branches import Tree, load_tree
+from .episode.part import load_part, turn_total
 from .episode.pictures import Picture, pictures, seen_in, sizes_of, targets_of
 from .text import Cut
 
@@ -79,7 +79,7 @@ class GroupPage:
     turns_max: int
     """Turns on a page, at most."""
     note: str
-    """Why the turns or the advantages are missing; empty if they are not."""
+    """Why the turns are missing; empty if they are not."""
 
 
 def load_group(database: Database, given: Given) -> GroupPage:
@@ -105,12 +105,7 @@ def load_group(database: Database, given: Given) -> GroupPage:
         ]
     except Pruned as error:
         parts, totals, note = [], [], str(error)
-    credit: dict[str, dict[int, float]] = {}
-    long = next((one for one in parts if not one.is_whole), None)
-    if long is not None:
-        note = left_out_note(long) if fate.update is not None else ""
-    elif parts:
-        credit, note = turn_advantages(database, fate, chosen)
+    credit = {one.trajectory: one.turn_advantages for one in shown}
     length = max(totals, default=0)
     members = [_Member(part.found, {step.index: step for step in part.steps(start, end)}) for part in parts]
     sizes = sizes_of(database, (name for one in members for step in one.steps.values() for name in seen_in(step)))
@@ -171,7 +166,7 @@ class _Member:
 
 def _turn(
     members: Sequence[_Member],
-    credit: Mapping[str, Mapping[int, float]],
+    credit: Mapping[str, Mapping[str, float]],
     sizes: Mapping[str, tuple[int, int]],
     turn: int,
 ) -> TurnRow:
@@ -183,7 +178,7 @@ def _turn(
 def _cell(
     members: Sequence[_Member],
     member: _Member,
-    credit: Mapping[int, float],
+    credit: Mapping[str, float],
     sizes: Mapping[str, tuple[int, int]],
     turn: int,
 ) -> Cell | None:
@@ -196,7 +191,7 @@ def _cell(
         action=Cut.of(step.action, ACTION_CHARS),
         reward=step.reward,
         reward_parts=step.reward_parts,
-        advantage=credit.get(turn),
+        advantage=credit.get(str(turn)),
         action_valid=step.action_valid,
         failed=step.failed,
         is_same=turn in others and _did(step) == _did(others[turn]),

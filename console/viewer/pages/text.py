@@ -2,9 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import fmean
-
-from ....trainer.run.retraining.stored_batch import TrainedStep
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,9 +18,3 @@ class Cut:
     def of(cls, text: str, limit: int | None) -> "Cut":
         """Return at most ``limit`` characters of a text; None for all."""
         return cls(text if limit is None else text[:limit], len(text))
-
-
-def advantages(steps: Sequence[TrainedStep]) -> dict[int, float]:
-    """Return the mean advantage of the trained tokens of each turn that has some, by index."""
-    trained = {step.index: [one.advantage for one in step.tokens if one.weight] for step in steps}
-    return {index: fmean(values) for index, values in trained.items() if values}

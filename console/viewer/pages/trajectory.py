@@ -14,7 +14,7 @@ from ....store.operations import Rewards
 from ....store.queries.fates import MemberFate
 from ....store.queries.lineage import Branch
 from ....trainer.run.retraining.token_rows import TrajectoryTokens
-from ...episodes import part_totals, tokens_of, turn_facts
+from ...episodes import part_totals, tokens_of, turn_advantages, turn_facts
 from ..given import Given
 from .episode.branches import Tree, load_tree
 from .episode.head import EpisodeHead, head_values
@@ -119,7 +119,7 @@ def load_trajectory_page(database: Database, given: Given) -> TrajectoryPage:
         branches = queries.branches_of(conn, name)
         parts = part_totals(found.steps) if part.is_whole else queries.part_sums(conn, name)
     only = range(start, end) if view == "text" or (not part.is_whole and end < total) else None
-    tokens, texts = tokens_of(database, found, only=only, with_update=part.is_whole)
+    tokens, texts = tokens_of(database, found, only=only, with_update=view == "tokens" and part.is_whole)
     first = min(start, max(total - 1, 0)) // TIMELINE_TURNS * TIMELINE_TURNS
     around = part
     if not part.is_whole:
@@ -128,7 +128,9 @@ def load_trajectory_page(database: Database, given: Given) -> TrajectoryPage:
     shown = versions if around is part else versions | versions_by_turn(found)
     with database.read() as conn:
         made_by = queries.made_by(conn, found.run, {one for of_turn in shown.values() for one in of_turn})
-    turns = _turns(database, part, part.steps(start, end), tokens, texts, rewards, limit) if view == "text" else []
+    turns, credit = list[TurnView](), turn_advantages(uses)
+    if view == "text":
+        turns = _turns(database, part, part.steps(start, end), tokens, texts, credit, rewards, limit)
     turns, is_quoted = _quoted(turns, given)
     is_last = end >= total and view == "text"
     last = queries.final_observation(database, name) if is_last else None
@@ -163,7 +165,7 @@ def load_trajectory_page(database: Database, given: Given) -> TrajectoryPage:
         shade=_shade(given, strip),
         strip=strip,
         token=given.number("token") if given.text("token") else None,
-        token_note=tokens.note or (left_out_note(part) if uses else ""),
+        token_note=tokens.note or (left_out_note(part) if uses and view == "tokens" else ""),
         quote=given.text("quote") or "",
         is_quoted=is_quoted,
     )
@@ -175,6 +177,7 @@ def _turns(
     steps: Sequence[Step],
     tokens: TrajectoryTokens,
     texts: TokenTexts | None,
+    credit: Mapping[str, float],
     rewards: Rewards | None,
     limit: int | None,
 ) -> list[TurnView]:
@@ -187,7 +190,7 @@ def _turns(
     return [
         turn_view(
             step,
-            turn_facts(step, by_turn.get(step.index), texts),
+            turn_facts(step, by_turn.get(step.index), texts, credit),
             pictures(seen[step.index], sizes, targets_of(found.extras, step.index), processed, is_kept=not step.images),
             next(iter(pictures(after[step.index], sizes, ())), None),
             window_of(step, loaded, messages),

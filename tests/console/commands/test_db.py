@@ -74,7 +74,7 @@ def test_every_command_refuses_a_store_from_before_the_first_revision(
     ended = turnwise(*given, "--store", trained)
     assert ended.code == 2
     (line,) = ended.err.splitlines()
-    assert "is at revision 0001, which no upgrade leads from, and this turnwise needs 0005: name a new store by" in line
+    assert "is at revision 0001, which no upgrade leads from, and this turnwise needs 0006: name a new store by" in line
     assert list(tmp_path.glob("*.backup")) == []
 
 

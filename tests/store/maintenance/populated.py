@@ -91,7 +91,9 @@ def _play_another_run(database: Database) -> None:
 def acknowledge(database: Database, groups: Sequence[str], update_no: int, parent: int) -> None:
     """Lease ``groups`` and consume them with everything that training again needs."""
     names = call(database, "lease_groups", run="r", owner="learner", count=len(groups), timeout_s=60)
-    items = [BatchItem(f"{name}-{member}", 4, 0, 0.5, detail=b"\x01\x02") for name in names for member in range(2)]
+    items = [
+        BatchItem(f"{name}-{member}", 4, 0, 0.5, {0: 0.5}, detail=b"\x01\x02") for name in names for member in range(2)
+    ]
     call(
         database,
         "acknowledge",

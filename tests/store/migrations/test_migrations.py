@@ -87,7 +87,7 @@ def test_a_store_at_several_revisions_is_refused(url: str) -> None:
     database.close()
     for work in (open_database, upgrade):
         with pytest.raises(
-            StoreError, match="`alembic_version` holds the revisions '0000', '0005', and a store has one"
+            StoreError, match="`alembic_version` holds the revisions '0000', '0006', and a store has one"
         ):
             work(url)
 
@@ -104,7 +104,7 @@ def test_a_missing_store_is_created_only_on_demand(empty_url: str) -> None:
 @pytest.mark.parametrize(
     ("revision", "remedy"),
     [
-        ("0001", r"which no upgrade leads from, .* needs 0005: name a new store by `--store`, or read this one with"),
+        ("0001", r"which no upgrade leads from, .* needs 0006: name a new store by `--store`, or read this one with"),
         ("9999", "which this version of turnwise does not contain: install a newer turnwise"),
     ],
 )

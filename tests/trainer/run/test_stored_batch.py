@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from random import Random
+from statistics import fmean
 
 import numpy as np
 import pytest
@@ -151,6 +152,10 @@ def test_the_samples_are_those_that_the_learner_received(advantage: AdvantageEst
         assert np.isnan(np.delete(one.logprobs, places)).all()
         assert np.isnan(np.delete(one.entropies, places)).all()
     _check_steps(found, members)
+    for item in batch_items(batch, {"a", "c"}):
+        tokens = {step.index: step.tokens for step in trained_steps(members[item.trajectory], found)}
+        values = {turn: [one.advantage for one in of if one.weight] for turn, of in tokens.items()}
+        assert item.turn_advantages == {turn: pytest.approx(fmean(of)) for turn, of in values.items() if of}
 
 
 def _check_steps(found: Sequence[StoredSample], members: dict[str, Trajectory]) -> None:

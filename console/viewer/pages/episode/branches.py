@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from .....errors import TurnwiseError
 from .....records import Trajectory
 from .....store import queries
 from .....store.database import Database
@@ -11,8 +10,6 @@ from .....store.errors import Pruned
 from .....store.operations import Rewards
 from .....store.queries.fates import GroupFate, MemberFate
 from .....store.queries.load import load_trajectories
-from .....trainer.run.retraining.token_rows import trained_tokens
-from ..text import advantages as mean_advantages
 
 MEMBERS_MAX, TURNS_MAX = 64, 2_000
 """Members of a group of which a page draws the tree, and turns of all of them."""
@@ -62,23 +59,7 @@ def load_tree(database: Database, fate: GroupFate) -> Tree | None:
         return None
     with database.read() as conn:
         rewards = queries.rewards_of(conn, names)
-    advantages, _ = turn_advantages(database, fate, names)
-    return tree(fate.members, {one.id: one for one in members}, rewards, advantages)
-
-
-def turn_advantages(
-    database: Database, fate: GroupFate, names: Sequence[str]
-) -> tuple[dict[str, dict[int, float]], str]:
-    """Return the advantage of each turn of each member in the update that consumed the group, or why there is none."""
-    if fate.update is None:
-        return {}, ""
-    try:
-        with database.read() as conn:
-            update = queries.load_update(conn, fate.group.run_id, fate.update)
-        found = trained_tokens(database, update, names)
-    except TurnwiseError as error:
-        return {}, str(error)
-    return {name: mean_advantages(steps) for name, (_, steps) in found.items()}, ""
+    return tree(fate.members, {one.id: one for one in members}, rewards)
 
 
 def is_tree(members: Sequence[MemberFate]) -> bool:
@@ -91,14 +72,12 @@ def tree(
     members: Sequence[MemberFate],
     trajectories: Mapping[str, Trajectory],
     rewards: Mapping[str, Rewards],
-    advantages: Mapping[str, Mapping[int, float]],
 ) -> Tree:
     """Return the tree of a group.
 
     Args:
         trajectories: the members by id, with their steps.
         rewards: the shaped rewards by id, where the run has some.
-        advantages: by id and turn, where an update trained on the turn.
     """
     lines: list[TreeLine] = []
     below: dict[str | None, list[MemberFate]] = {}
@@ -109,10 +88,13 @@ def tree(
     def add(one: MemberFate, parent: int | None) -> None:
         place, start = len(lines), (one.branched_at or 0) if one.branched_from is not None else 0
         shaped = rewards[one.trajectory].rewards if one.trajectory in rewards else None
-        credit = advantages.get(one.trajectory, {})
         steps = trajectories[one.trajectory].steps[start:] if one.trajectory in trajectories else ()
         turns = [
-            TurnCredit(step.index, step.reward if shaped is None else shaped[step.index], credit.get(step.index))
+            TurnCredit(
+                step.index,
+                step.reward if shaped is None else shaped[step.index],
+                one.turn_advantages.get(str(step.index)),
+            )
             for step in steps
         ]
         lines.append(TreeLine(one, parent, start, turns))

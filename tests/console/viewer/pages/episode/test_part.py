@@ -59,7 +59,7 @@ def test_a_page_has_its_turns_and_the_sums_of_all(get: Get) -> None:
     assert (page["previous_start"], page["next_start"], page["final"]) == (3, 9, None)
     assert page["part_totals"] == {"shape": TURNS * 0.5}
     assert (page["timeline_start"], page["timeline_turns"]) == (6, 6)
-    assert "has 12 turns, and a page has these values of at most 5" in page["token_note"]
+    assert [turn["advantage"] for turn in get("/api/trajectories/g-0")["turns"]] == [0.25, 0.75, None]
     assert get("/api/trajectories/g-0?start=9")["next_start"] is None
     assert get("/api/trajectories/g-0?turn=11")["turns"][0]["observation"]["text"] == "page 11"
 
@@ -68,6 +68,7 @@ def test_the_tokens_have_pages_by_turns(get: Get, long: Database) -> None:
     page = get("/api/trajectories/g-0?view=tokens&start=4")
     assert [(one["turn"], one["first"]) for one in page["strip"]["turns"]] == [(4, 0), (5, 5), (6, 10), (7, 15)]
     assert (page["previous_start"], page["next_start"], page["strip"]["total"]) == (0, 8, 20)
+    assert "has 12 turns, and a page has these values of at most 5" in page["token_note"]
     values = get("/api/trajectories/g-0/tokens?start=4")
     assert ([*dict.fromkeys(values["turn"])], values["id"][:3], values["next_start"]) == ([4, 5, 6, 7], [14, 11, 12], 8)
     assert get("/api/trajectories/g-0/tokens?start=8")["next_start"] is None
@@ -83,7 +84,8 @@ def test_members_are_compared_over_all_turns_and_shown_by_pages(get: Get) -> Non
     assert [row["turn"] for row in page["rows"]] == [9, 10, 11]
     assert [cell and cell["action"]["text"] for cell in page["rows"][-1]["cells"]] == ["click 11", None]
     assert (page["first_divergence"], page["divergence"], page["next_start"]) == (11, "ended", None)
-    assert "the values of an update are left out" in page["note"]
+    cells = get("/api/groups/g")["rows"][1]["cells"]
+    assert ([cell["advantage"] for cell in cells], page["note"]) == ([0.75, 0.75], "")
 
 
 def test_a_replay_lists_its_turns_by_pages(get: Get, long: Database) -> None:

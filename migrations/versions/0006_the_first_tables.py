@@ -8,7 +8,7 @@ name, in ``revision`` and in the name of the file, so that an older store is ref
 from alembic import op
 from sqlalchemy import MetaData
 
-revision = "0005"
+revision = "0006"
 down_revision = None
 branch_labels = None
 depends_on = None
