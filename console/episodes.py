@@ -15,7 +15,7 @@ from ..store.database import Database
 from ..store.operations import Rewards
 from ..store.queries.lineage import TrajectoryUse
 from ..store.schema import OWN
-from ..trainer.run.retraining.token_rows import TrajectoryTokens, TurnTokens, trajectory_tokens
+from ..trainer.learner.provenance.token_rows import TrajectoryTokens, TurnTokens, trajectory_tokens
 
 _CONTROL = re.compile(r"<\|?[\w/]+\|?>")
 """Control tokens of the usual chat templates, such as ``<|im_end|>``."""

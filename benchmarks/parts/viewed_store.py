@@ -43,7 +43,7 @@ from turnwise.store.project import run_folder
 from turnwise.store.schema import OWN, no_of, reward, step, trajectory
 from turnwise.store.schema import run as run_table
 from turnwise.trainer.config.loading import parse_config
-from turnwise.trainer.learner.provenance import SampleDetail, encode_details
+from turnwise.trainer.learner.provenance.recipe import SampleDetail, encode_details
 
 TURNS, MEMBERS, GROUPS_PER_UPDATE, LARGE_GROUP = 10, 8, 8, 512
 TRAINED_SHARE, SMALL_RUNS, EVALUATIONS = 0.6, 39, 10

@@ -18,7 +18,7 @@ from ..terminal.tables import print_table
 if TYPE_CHECKING:
     from ...store.database import Database
     from ...store.queries.lineage import BatchMember, StoredUpdate, TrajectoryUse
-    from ...trainer.run.retraining.stored_batch import TrainedStep
+    from ...trainer.learner.provenance.stored_batch import TrainedStep
 
 NUMBERS = ("use", "tokens", "advantage", "staleness")
 """Columns that describe how an update used a trajectory."""
@@ -130,7 +130,7 @@ def _not_in_batch(found: "StoredUpdate", wanted: str) -> NotInBatch:
 
 def _steps(database: "Database", found: "StoredUpdate", only: str | None) -> "dict[str, list[TrainedStep]]":
     """Return the turns of each trajectory of the batch, or of the trajectory ``only``, with their trained tokens."""
-    from ...trainer.run.retraining.token_rows import trained_tokens
+    from ...trainer.learner.provenance.token_rows import trained_tokens
 
     return {
         name: steps for name, (_, steps) in trained_tokens(database, found, None if only is None else [only]).items()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ...store.queries.lists import RunRow
     from ...store.queries.run_details import DrivenRun, RunDetails
     from ...store.queries.run_summaries import RunSummary
-    from ...trainer.run.retraining.repeat import RepeatedUpdate
+    from ...trainer.run.retraining import RepeatedUpdate
 
 app = typer.Typer(help="List, compare, stop, fork and repeat training runs and evaluations.", no_args_is_help=True)
 
@@ -184,7 +184,7 @@ def retrain_run(
 
     RUN was trained on a CPU; its first checkpoint is loaded. Nothing is played and nothing is written.
     """
-    from ...trainer.run.retraining.repeat import retrain
+    from ...trainer.run.retraining import retrain
 
     def shown(one: "RepeatedUpdate") -> None:
         verdict = f"equal  {one.hash[:16]}" if one.matches else f"differs: {one.hash}, stored {one.stored_hash}"

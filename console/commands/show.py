@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ...store.database import Database
     from ...store.operations import Rewards
     from ...store.queries.lineage import TrajectoryUse
-    from ...trainer.run.retraining.token_rows import TrajectoryTokens
+    from ...trainer.learner.provenance.token_rows import TrajectoryTokens
     from ..episodes import EpisodeFacts, TurnFacts
 
 BRIEF_CHARS = 100

@@ -7,7 +7,7 @@ from math import ceil, isfinite, log, log10
 
 from markupsafe import Markup, escape
 
-from ...trainer.run.retraining.token_rows import TokenRow
+from ...trainer.learner.provenance.token_rows import TokenRow
 from .visible import visible
 
 LEVELS = 9

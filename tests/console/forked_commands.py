@@ -39,7 +39,7 @@ MODULES = (
     "trainer.run.run",
 )
 """Imported once, for all commands, next to ``alembic.command``, which takes half of the time of an ``eval``."""
-SLOW_MODULES = ("trainer.learner.model.loading", "trainer.run.retraining.repeat")
+SLOW_MODULES = ("trainer.learner.model.loading", "trainer.run.retraining")
 """Imported before the first of ``SLOW_COMMANDS``: they import torch, which takes longer than all others together."""
 SLOW_COMMANDS = ("model", "plan", "runs retrain")
 

@@ -23,8 +23,8 @@ from ..telemetry.progress import remaining
 from .backends.base import LearnerBackend
 from .batch import Batch, assemble
 from .batch_stats import batch_items, batch_metrics
-from .provenance import new_recipe
-from .recording import LogprobTrace, UpdateRecord, engine_mismatch, record_update
+from .provenance.recipe import new_recipe
+from .provenance.recording import LogprobTrace, UpdateRecord, engine_mismatch, record_update
 from .samples import UNKNOWN_VERSION_STALENESS
 from .stored_images import StoredImages
 

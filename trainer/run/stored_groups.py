@@ -19,12 +19,12 @@ from ...store.project import run_folder
 from ...store.queries.rewards import RewardSet
 from ...store.run_store import RunStore
 from ..context import RunContext
+from ..learner.provenance.sampling_versions import sampling_versions
 from ..learner.update import UpdateStep
 from ..rollout.scoring import MIN_SURVIVORS
 from ..telemetry.events import Note
 from .group_source import GroupSource
 from .preparation import RunParts
-from .sampling_versions import sampling_versions
 from .state import RunState
 
 TOKENIZER = "tokenizer.json"

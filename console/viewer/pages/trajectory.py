@@ -13,7 +13,7 @@ from ....store.database import Database
 from ....store.operations import Rewards
 from ....store.queries.fates import MemberFate
 from ....store.queries.lineage import Branch
-from ....trainer.run.retraining.token_rows import TrajectoryTokens
+from ....trainer.learner.provenance.token_rows import TrajectoryTokens
 from ...episodes import part_totals, tokens_of, turn_advantages, turn_facts
 from ..given import Given
 from .episode.branches import Tree, load_tree

@@ -9,7 +9,7 @@ from ....store import queries
 from ....store.database import Database
 from ....store.queries.fates import LeftOut
 from ....store.queries.lineage import BatchGroup, BatchMember
-from ....trainer.learner.provenance import decode_details, importance_weights
+from ....trainer.learner.provenance.recipe import decode_details, importance_weights
 from ....trainer.telemetry.events import component_metrics
 from ..given import Given
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from math import inf
 
 from turnwise.console.viewer.token_marks import CHUNK, CHUNK_MAX, COLUMNS, LEVELS, plot, shade, strip
-from turnwise.trainer.run.retraining.token_rows import TokenRow
+from turnwise.trainer.learner.provenance.token_rows import TokenRow
 
 SAMPLED = TokenRow(5, "x", "policy", 1, -1.1, 7, -0.4, 1.5, mismatch=-0.01, entropy=1.0, staleness=2)
 CONTEXT = TokenRow(5, "x", "env", 0, None, None, None, None)

@@ -22,7 +22,7 @@ from turnwise.trainer.algorithms.rewards.checker import Checker
 from turnwise.trainer.config.errors import ConfigError
 from turnwise.trainer.config.loading import parse_config
 from turnwise.trainer.rollout.rescoring import score_stored
-from turnwise.trainer.run.retraining.repeat import retrain
+from turnwise.trainer.run.retraining import retrain
 from turnwise.trainer.run.run import train
 from turnwise.trainer.run.summary import RunResult
 from turnwise.trainer.telemetry.events import Event, Note, UpdateDone
@@ -45,7 +45,7 @@ PROGRAM = """
 import json, sys
 from turnwise.trainer.config.loading import parse_config
 from turnwise.trainer.rollout.rescoring import score_stored
-from turnwise.trainer.run.retraining.repeat import retrain
+from turnwise.trainer.run.retraining import retrain
 from turnwise.trainer.run.run import train
 train(parse_config(json.loads(sys.argv[1])), store_url=sys.argv[2])
 """

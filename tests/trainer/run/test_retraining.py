@@ -15,8 +15,8 @@ from turnwise.store.database import Database, open_database
 from turnwise.store.schema import batch_item, blob, message_image, policy_version, train_batch
 from turnwise.tests.agents.players import Stage
 from turnwise.tests.trainer.run.past_runs import BASE, SEVERAL_STEPS, Process, past_run, tiny_model, tiny_vision_model
-from turnwise.trainer.run.retraining.repeat import Retraining, retrain
-from turnwise.trainer.run.retraining.stored_batch import NotRecorded
+from turnwise.trainer.learner.provenance.stored_batch import NotRecorded
+from turnwise.trainer.run.retraining import Retraining, retrain
 
 WEIGHT = {"name": "negative_advantage_weight", "weight": 0.5}
 

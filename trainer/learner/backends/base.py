@@ -14,7 +14,7 @@ from ...algorithms.groups import TrainSample
 from ...config.sections import LearnerConfig
 
 if TYPE_CHECKING:
-    from ..recording import LogprobTrace
+    from ..provenance.recording import LogprobTrace
     from ..sft import SftExample
 
 

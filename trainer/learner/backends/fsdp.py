@@ -26,7 +26,7 @@ from ...algorithms.groups import TrainSample
 from ...algorithms.losses.base import PolicyLoss
 from ...algorithms.proximal.base import ProximalPolicy
 from ...config.sections import LearnerConfig
-from ..recording import LogprobTrace
+from ..provenance.recording import LogprobTrace
 from ..sft import SftExample
 from .base import RankFailed, RanksLate
 from .rank import LearnerRank, RankSpec, RankUpdate

@@ -32,7 +32,7 @@ from ..model.token_model import LocalTokenModel
 from ..model.token_scores import TokenScorer, score_with
 from ..optimizer import MetricReducer, backtrack, learning_rate, moments_on, move_moments, scaled_learning_rate
 from ..packing import MicroBatch, Minibatch, pack_minibatch, split_minibatches, trained_tokens
-from ..recording import LogprobTrace, weights_hash
+from ..provenance.recording import LogprobTrace, weights_hash
 from ..sft import SftExample, SupervisedSteps
 from .ranks import ALONE, Ranks, policy_scorer, reference_scorer
 from .state_files import load_optimizer_files, save_sharded_state, save_state

@@ -22,7 +22,7 @@ from ...algorithms.groups import TrainSample
 from ...algorithms.losses.base import PolicyLoss
 from ...algorithms.proximal.base import ProximalPolicy
 from ...config.sections import LearnerConfig
-from ..recording import LogprobTrace
+from ..provenance.recording import LogprobTrace
 from ..sft import SftExample
 from .local import Learner
 from .ranks import COLLECTIVE_TIMEOUT_S, DistributedRanks

@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields
 
 from .....store import queries
 from .....store.database import Database
-from .....trainer.run.retraining.token_rows import TokenRow, TrajectoryTokens
+from .....trainer.learner.provenance.token_rows import TokenRow, TrajectoryTokens
 from ....episodes import tokens_of
 from ...given import Given
 from .part import Part, left_out_note, load_part, turn_total

@@ -10,7 +10,7 @@ from turnwise.store.database import Database
 from turnwise.store.operations import BatchItem
 from turnwise.tests.console.viewer.conftest import client_of
 from turnwise.tests.store.making import call, create_run, group, play_group, play_scored, start, train
-from turnwise.trainer.learner.provenance import SampleDetail, encode_details, importance_weights
+from turnwise.trainer.learner.provenance.recipe import SampleDetail, encode_details, importance_weights
 
 
 def test_a_token_that_the_policy_did_not_sample_has_no_importance_weight() -> None:

@@ -24,8 +24,8 @@ from turnwise.trainer.config.errors import ConfigError
 from turnwise.trainer.config.loading import parse_config
 from turnwise.trainer.evaluation.tasks import evaluate
 from turnwise.trainer.learner.backends.local import Learner
+from turnwise.trainer.learner.provenance.stored_batch import load_members, stored_samples
 from turnwise.trainer.learner.update import UpdateStep
-from turnwise.trainer.run.retraining.stored_batch import load_members, stored_samples
 from turnwise.trainer.telemetry.events import EvalResult
 
 OPTIONS = {"family": "find", "pool_size": 3}

@@ -33,7 +33,7 @@ from turnwise.trainer.learner.backends.base import RankFailed, RanksLate
 from turnwise.trainer.learner.backends.fsdp import FsdpLearner
 from turnwise.trainer.learner.backends.local import Learner, NonFiniteLoss
 from turnwise.trainer.learner.backends.rank import LearnerRank
-from turnwise.trainer.learner.recording import LogprobTrace
+from turnwise.trainer.learner.provenance.recording import LogprobTrace
 
 LOCAL = LearnerConfig(
     learning_rate=1e-2,

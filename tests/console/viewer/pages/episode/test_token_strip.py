@@ -3,7 +3,7 @@
 import pytest
 from starlette.testclient import TestClient
 from turnwise.console.viewer.pages.episode.token_strip import token_strip
-from turnwise.trainer.run.retraining.token_rows import TokenRow, TrajectoryTokens, TurnTokens
+from turnwise.trainer.learner.provenance.token_rows import TokenRow, TrajectoryTokens, TurnTokens
 
 SEEN = TokenRow(3, "a", "env", 0, None, None, None, None)
 SAMPLED = TokenRow(4, "b", "policy", 1, -0.5, 2, 0.25, 1.5, 0.01, None, 1)

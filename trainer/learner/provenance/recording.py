@@ -11,12 +11,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ...records import Source
-from ..algorithms.groups import TrainSample
-from ..algorithms.losses.base import SOURCES
-from .batch import Batch
-from .packing import Minibatch, trained_tokens
-from .provenance import Recipe, SampleDetail, encode_details, half
+from ....records import Source
+from ...algorithms.groups import TrainSample
+from ...algorithms.losses.base import SOURCES
+from ..batch import Batch
+from ..packing import Minibatch, trained_tokens
+from .recipe import Recipe, SampleDetail, encode_details, half
 
 
 class LogprobTrace:

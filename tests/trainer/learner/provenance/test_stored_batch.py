@@ -22,9 +22,9 @@ from turnwise.trainer.config.sections import LearnerConfig
 from turnwise.trainer.learner.batch import Batch, assemble
 from turnwise.trainer.learner.batch_stats import batch_items
 from turnwise.trainer.learner.packing import trained_tokens
-from turnwise.trainer.learner.provenance import new_recipe
-from turnwise.trainer.learner.recording import LogprobTrace, record_update
-from turnwise.trainer.run.retraining.stored_batch import StoredSample, stored_samples, trained_steps
+from turnwise.trainer.learner.provenance.recipe import new_recipe
+from turnwise.trainer.learner.provenance.recording import LogprobTrace, record_update
+from turnwise.trainer.learner.provenance.stored_batch import StoredSample, stored_samples, trained_steps
 
 HISTORY = {0: PolicyVersion("r", 0, None, 0)}
 

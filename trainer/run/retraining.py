@@ -11,23 +11,23 @@ from typing import Any
 
 import torch
 
-from ....records import PolicyVersion
-from ....store import queries
-from ....store.database import Database
-from ....store.project import run_folder
-from ....store.queries.lineage import StoredUpdate, load_update, update_numbers
-from ...algorithms.algorithm_set import AlgorithmSet
-from ...algorithms.losses.base import Need
-from ...algorithms.random_streams import Streams
-from ...config.loading import parse_config
-from ...config.schema import RunConfig
-from ...learner import checkpoint
-from ...learner.backends.local import Learner
-from ...learner.model.adapter import verify_base
-from ...learner.provenance import Recipe, numerics
-from ...learner.stored_images import StoredImages
-from ..sampling_versions import sampling_versions
-from .stored_batch import NotRecorded, load_members, recipe_of, stored_samples
+from ...records import PolicyVersion
+from ...store import queries
+from ...store.database import Database
+from ...store.project import run_folder
+from ...store.queries.lineage import StoredUpdate, load_update, update_numbers
+from ..algorithms.algorithm_set import AlgorithmSet
+from ..algorithms.losses.base import Need
+from ..algorithms.random_streams import Streams
+from ..config.loading import parse_config
+from ..config.schema import RunConfig
+from ..learner import checkpoint
+from ..learner.backends.local import Learner
+from ..learner.model.adapter import verify_base
+from ..learner.provenance.recipe import Recipe, numerics
+from ..learner.provenance.sampling_versions import sampling_versions
+from ..learner.provenance.stored_batch import NotRecorded, load_members, recipe_of, stored_samples
+from ..learner.stored_images import StoredImages
 
 COMPONENTS = ("loss", "proximal")
 """The slots whose components take part in the learner's update; the results of the others are stored."""

@@ -1,7 +1,7 @@
 """The hash of weights names their bits, not their order or layout."""
 
 import torch
-from turnwise.trainer.learner.recording import weights_hash
+from turnwise.trainer.learner.provenance.recording import weights_hash
 
 
 def test_each_bit_name_type_and_shape_counts() -> None:

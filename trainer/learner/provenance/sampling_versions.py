@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from sqlalchemy import Connection
 
-from ...records import PolicyVersion
-from ...store import queries
+from ....records import PolicyVersion
+from ....store import queries
 
 UPDATE_OF_OTHER_RUN = -1
 """Update number of the versions of the other run: before the first version of this run."""

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from turnwise.tests.trainer.learner.train_samples import train_samples
 from turnwise.trainer.learner.packing import trained_tokens
-from turnwise.trainer.learner.recording import LogprobTrace, engine_mismatch
+from turnwise.trainer.learner.provenance.recording import LogprobTrace, engine_mismatch
 
 
 def test_only_tokens_of_the_updated_version_in_the_first_step_count() -> None:

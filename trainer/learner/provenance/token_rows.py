@@ -15,7 +15,7 @@ from ....store.queries.lineage import StoredUpdate
 from ...algorithms.groups import action_tokens, turn_of_messages
 from ...config.errors import ConfigError
 from ...config.loading import parse_config
-from ..sampling_versions import sampling_versions
+from .sampling_versions import sampling_versions
 from .stored_batch import NotRecorded, TrainedStep, TrainedToken, load_members, stored_samples, trained_steps
 
 

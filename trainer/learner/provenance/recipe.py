@@ -22,9 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
-from ...records import Source
-from ...store.content.arrays import pack, unpack
-from ..config.sections import LearnerConfig
+from ....records import Source
+from ....store.content.arrays import pack, unpack
+from ...config.sections import LearnerConfig
 
 DEFAULTS = {"path": 0, "source": 0, "weight": 1, "proximal": 0}
 """The arrays that are left out where they hold this value only."""

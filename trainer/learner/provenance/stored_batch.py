@@ -21,8 +21,8 @@ from ....store.queries.load import load_trajectories
 from ...algorithms.groups import TrainSample
 from ...algorithms.losses.base import SOURCES
 from ...config.schema import RunConfig
-from ...learner.provenance import Recipe, SampleDetail, decode_details
-from ...learner.samples import samples, staleness, without_images
+from ..samples import samples, staleness, without_images
+from .recipe import Recipe, SampleDetail, decode_details
 
 T = TypeVar("T", bound=np.generic)
 
@@ -97,7 +97,7 @@ def stored_samples(
     """Return the samples of those trajectories of a batch that are in ``members``, in the order of the batch.
 
     Args:
-        history: the versions by id that sampled the tokens (``trainer.run.sampling_versions``).
+        history: the versions by id that sampled the tokens (``provenance.sampling_versions``).
         images: places the images of a message; not needed to read the samples.
 
     Raises:

@@ -6,7 +6,7 @@ from random import Random
 import numpy as np
 import pytest
 from turnwise.store.content.arrays import pack, unpack
-from turnwise.trainer.learner.provenance import SampleDetail, decode_details, encode_details, half
+from turnwise.trainer.learner.provenance.recipe import SampleDetail, decode_details, encode_details, half
 
 TURNS, TOKENS = 8, 8
 """Turns of an episode, and sampled tokens of a turn. With its observation, such a turn has some 24 tokens."""
