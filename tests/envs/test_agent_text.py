@@ -4,10 +4,10 @@ import time
 from collections.abc import Callable
 
 import pytest
-from turnwise.envs.worlds.code.checks.answers import FILE_NAME, FORGED_VERDICT
 from turnwise.envs.worlds.code.checks.file_checks import ConfigEquals, ProgramsEqual
 from turnwise.envs.worlds.code.grading.forbidden import forbidden
 from turnwise.envs.worlds.code.grading.tampering import aimed_at_grader
+from turnwise.envs.worlds.code.task import FORGED_VERDICT
 from turnwise.envs.worlds.code.tools.actions import MAX_ACTION_CHARS, parse
 from turnwise.envs.worlds.semi_online.env import match_words
 from turnwise.envs.worlds.web.actions import parse as parse_web_action
@@ -66,7 +66,6 @@ READERS: dict[str, Callable[[str], object]] = {
     "web actions": parse_web_action,
     "experts": lambda text: match_words(text, text, ("bash",)),
     "verdicts": lambda text: FORGED_VERDICT.search(text.encode()),
-    "names of files": FILE_NAME.findall,
     "pyproject.toml": lambda text: forbidden("pyproject.toml", text.encode(), {}, {}),
     "programs": lambda text: ProgramsEqual((("a.py", b"b = 1\n"),), "a_b").passes({"a.py": text.encode()}),
     "settings": lambda text: [

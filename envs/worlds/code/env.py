@@ -153,7 +153,7 @@ class CodeEnv(WorkspaceEnv[Work]):
         return self._continue(done.text, done.applied, until if monotonic() < latest else None)
 
     def check_trainable(self) -> None:
-        """Check that no task of the split ``train`` has hidden tests, except ``trusted`` tasks. Raises NotTrainable."""
+        """Check that the agent cannot forge the verdict of any task of the split ``train``. Raises NotTrainable."""
         self._instances.check_trainable()
 
     def oracle(self) -> str:

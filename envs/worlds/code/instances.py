@@ -47,7 +47,7 @@ class Instances:
         """Check that the agent cannot forge the verdict of any task of the split ``train``.
 
         Raises:
-            NotTrainable: a task has hidden tests and is not ``trusted``, or a task does not load.
+            NotTrainable: a task that is not ``trusted`` has hidden tests or a forgeable case, or a task does not load.
         """
         try:
             folders = find(self._folder, "train") if self._folder else ()
@@ -60,7 +60,8 @@ class Instances:
                     "harmless; or evaluate only, with `turnwise eval`"
                 )
             for folder in folders:
-                load(folder)
+                if fault := load(folder)[0].forgeable_case():
+                    raise NotTrainable(f"{folder / MANIFEST}: {fault}")
         except BadTask as error:
             raise NotTrainable(str(error)) from error
 

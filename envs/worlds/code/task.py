@@ -7,8 +7,12 @@ A task has cases, file checks, hidden tests, or several of these:
 * A file check reads the submitted files on the host.
 * Hidden ``tests`` are pytest files that run in one process with the code under test. That code can forge their
   verdict, so no run trains on them unless the task is ``trusted``.
+
+A case is safe if the file that answers it, a program or the module of a function, is one that the solution changes. No
+run trains on other cases unless the task is ``trusted``.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
@@ -16,15 +20,24 @@ from typing import TypeAlias
 from ....sandbox import Entry, Kind, SandboxSpec, Tree
 from ....sandbox.sandbox import WORKSPACE
 from ....sandbox.transport.tree import parents
-from .checks.answers import FORGED_VERDICT, can_be_guessed, fault
-from .checks.calls import CallCase
+from ...draws import words
+from .checks.calls import CallCase, modules
 from .checks.file_checks import FileCheck
-from .checks.questions import Question, command_question
+from .checks.protected import is_protected
 
 Files: TypeAlias = Mapping[str, bytes]
 """Content by path relative to the work folder."""
 Change: TypeAlias = Mapping[str, bytes | None]
 """New content by path; None removes the file."""
+GUESS = re.compile(r"true|false|yes|no|\d", re.IGNORECASE)
+"""A line that code prints without an answer."""
+FORGED_VERDICT = re.compile(
+    rb"^[^\w\n]{0,20}(\d+ passed|all tests pass|pass(ed)?|ok)\b[^\n]*$", re.IGNORECASE | re.MULTILINE
+)
+"""Output that imitates a verdict."""
+INTERPRETERS = words("bash cat dash lua node perl php python python3 Rscript ruby sh")
+"""Commands that run, or print, the file that follows."""
+UNLESS = "or set `trusted = true` if the policy is harmless; or evaluate only, with `turnwise eval`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,20 +46,26 @@ class Case:
 
     argv: tuple[str, ...]
     stdout: bytes
-    """The expected output: an answer that the code under test cannot guess."""
+    """The expected output."""
     stdin: bytes = b""
     exit_code: int = 0
     files: Files = field(default_factory=dict)
     """Files written before the command runs; they overwrite submitted files."""
 
-    def question(self) -> Question:
-        """Return the question of the case. Raises ValueError: it compares no answer that only the code can give."""
-        return command_question(self.argv, self.stdin, self.files, self.stdout)
+    @property
+    def places(self) -> tuple[str, ...]:
+        """Return the paths that may hold the program; the last one that exists holds it."""
+        command, first, second = (*self.argv, "", "")[:3]
+        if command in ("python", "python3") and first == "-m":
+            return modules(second.split("."), main=True)
+        program = first if command in INTERPRETERS else command if "/" in command else ""
+        return (program.removeprefix(f"{WORKSPACE}/"),)
 
     @property
     def guessable(self) -> bool:
         """Return whether code without an answer can print the expected output."""
-        return can_be_guessed(self.stdout)
+        lines = (line.strip() for line in self.stdout.decode(errors="replace").splitlines())
+        return all(GUESS.fullmatch(line) for line in lines if line)
 
     def passes(self, exit_code: int, stdout: bytes) -> bool:
         """Return whether this exit code and output pass the case."""
@@ -84,26 +103,24 @@ class CodeTask:
     case_seconds: float = 5.0
     """Timeout of one case. All hidden tests together have ten times this, and at most 40 % of a step."""
 
-    def check_cases(self) -> None:
-        """Check that the cases compare answers that the agent can only give by a solution, unless it is ``trusted``.
-
-        Raises:
-            ValueError: they do not; the message names what to write instead.
-        """
-        if self.trusted:
-            return
+    def forgeable_case(self) -> str:
+        """Return the case that the code under test can forge, and what to write; empty if none, or if ``trusted``."""
         solved = changed(self.workspace, self.solution or {})
-        questions = list[Question]()
-        for number, case in enumerate(self.cases):
-            try:
-                question = case.question()
-            except ValueError as error:
-                raise ValueError(f"case.{number}: {error}") from None
-            places = tuple(solved.target(place, WORKSPACE) or place for place in question.places)
-            questions.append(replace(question, places=places))
-        added = {path: content for path, content in solved.items() if self.workspace.get(path) != content}
-        if message := fault(questions, self.workspace, added, self.protected, self.instruction):
-            raise ValueError(f"case: {message}")
+        written = {path for path, content in solved.items() if self.workspace.get(path) != content}
+        for number, case in enumerate(() if self.trusted else self.cases):
+            if isinstance(case, Case) and not case.stdout.strip():
+                return f"case.{number}: the case compares no answer; print the answer and set `stdout`; {UNLESS}"
+            files = changed(solved, case.files) if case.files else solved
+            targets = [files.target(place, WORKSPACE) or "" for place in case.places]
+            path = next((target for target in reversed(targets) if target in files), "")
+            if path not in written or path in case.files or is_protected(path, self.protected):
+                key = "`call` names no module" if isinstance(case, CallCase) else "`argv` runs no program"
+                return (
+                    f"case.{number}: {key} that solution/ changes and that the agent may change. Other code shares its "
+                    "process with the code under test, which can forge its answer. Use `call` and `returns` with a "
+                    f"function of a file in solution/; {UNLESS}"
+                )
+        return ""
 
 
 def changed(tree: Tree, change: Change) -> Tree:

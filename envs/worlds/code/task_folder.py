@@ -4,7 +4,7 @@
       task.toml       the instruction, the limits, the cases
       workspace/      the initial files of the agent
       tests/          optional: hidden pytest files, for evaluation; to train on them, set `trusted = true`
-      solution/       optional: files that replace workspace files and make every check pass
+      solution/       files that replace workspace files and make every check pass; optional for evaluation
 
 A folder of such folders is a set of tasks. Files are read on demand; errors name the file and the key. ``workspace/``,
 ``tests/`` and ``solution/`` are kept as they are, with links, empty folders, modes, times and ``.git``.
@@ -149,7 +149,6 @@ def load(folder: Path) -> tuple[CodeTask, str]:
             command_seconds=limits.command_seconds,
             case_seconds=limits.case_seconds,
         )
-        task.check_cases()
         check_protected(manifest.protected, task.workspace)
     except ValueError as error:
         raise BadTask(f"{folder / MANIFEST}: {error}") from None

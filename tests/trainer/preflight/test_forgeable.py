@@ -52,10 +52,17 @@ def test_cases_and_trusted_tests_are_accepted(tmp_path: Path) -> None:
     refuse(small_task(tmp_path / "evaluated", toml='split = "test"\n' + TOML).parent)
 
 
-def test_a_task_that_does_not_load_is_refused(tmp_path: Path) -> None:
-    bad = '\n[[case]]\nargv = ["sh", "run.sh"]\n'
-    with pytest.raises(Refused, match=r"cannot be trained on: .*add/task.toml: case.0: the case compares no answer"):
-        refuse(small_task(tmp_path / "add", toml=TOML + bad, hidden=""))
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        ('argv = ["sh", "run.sh"]', "the case compares no answer"),
+        ('argv = ["sh", "run.sh"]\nstdout = "5"', "`argv` runs no program that solution/ changes"),
+        ("stdin = '5'", "a case needs `call` and `returns`"),
+    ],
+)
+def test_a_task_that_is_forgeable_or_does_not_load_is_refused(tmp_path: Path, bad: str, message: str) -> None:
+    with pytest.raises(Refused, match=rf"cannot be trained on: .*add/task.toml: case.0: {message}"):
+        refuse(small_task(tmp_path / "add", toml=f"{TOML}\n[[case]]\n{bad}\n", hidden=""))
 
 
 @pytest.mark.parametrize("literal", ["{[1]: 2}", "-" * 200_000 + "1"])

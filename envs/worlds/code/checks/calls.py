@@ -8,7 +8,7 @@ import ast
 import json
 import math
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -16,7 +16,6 @@ from typing import Any
 
 from . import call_guest
 from .call_guest import encoded
-from .questions import Question, dotted, modules
 
 RELATIVE_TOLERANCE = 1e-9
 """Tolerance of the comparison of two floats, in units of the expected one."""
@@ -69,16 +68,10 @@ class CallCase:
         """Return no files: a call adds none to the submission."""
         return {}
 
-    def question(self) -> Question:
-        """Return the question of the call."""
-        names, arguments = _parsed(self.call)
-        value = ast.literal_eval(self.returns) if self.returns else None
-        if isinstance(value, set):
-            value = sorted(value, key=repr)
-        expected = "" if value is None else str(value)
-        outcome = self.raises or self.returns
-        inputs = {"arguments": arguments}
-        return Question(modules(names[:-1]), ".".join(names), inputs, expected, outcome, is_call=True)
+    @property
+    def places(self) -> tuple[str, ...]:
+        """Return the paths that may hold the function; the last one that exists holds it."""
+        return modules(_parsed(self.call)[0][:-1])
 
     @property
     def guessable(self) -> bool:
@@ -103,6 +96,13 @@ class CallCase:
     def tampering(self, exit_code: int, stdout: bytes, stderr: bytes) -> str:
         """Return the tampering that an output shows: the code ended the process before its result was printed."""
         return "ended the process before its result" if exit_code == 0 and _report(stdout) is None else ""
+
+
+def modules(names: Sequence[str], *, main: bool = False) -> tuple[str, ...]:
+    """Return the paths that may hold a module of a dotted name, or a package that it is in, the outermost first."""
+    paths = ["/".join(names[:count]) for count in range(1, len(names) + 1)]
+    places = [place for path in paths for place in (f"{path}.py", f"{path}/__init__.py")]
+    return (*places, *([f"{paths[-1]}/__main__.py"] if main else []))
 
 
 def _report(stdout: bytes) -> dict[str, Any] | None:
@@ -189,9 +189,18 @@ def _parsed(call: str) -> tuple[list[str], str]:
         kwargs = {keyword.arg: ast.literal_eval(keyword.value) for keyword in tree.keywords}
     except NOT_LITERAL:
         raise BadCall(shape) from None
-    names = dotted(tree.func)
+    names = _dotted(tree.func)
     if len(names) < 2 or None in kwargs:
         raise BadCall(f"{shape}; the name of the function begins with its module")
     if names[0] in sys.stdlib_module_names:
         raise BadCall(f"`call` is {call!r}, but Python's own module {names[0]} hides the task's; rename the module")
     return names, repr((args, kwargs))
+
+
+def _dotted(node: ast.AST) -> list[str]:
+    """Return the parts of a dotted name; none for another expression."""
+    names = list[str]()
+    while isinstance(node, ast.Attribute):
+        names.insert(0, node.attr)
+        node = node.value
+    return [node.id, *names] if isinstance(node, ast.Name) else []

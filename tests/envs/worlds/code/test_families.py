@@ -68,7 +68,7 @@ def test_a_seed_gives_the_same_task_whose_cases_prove_something(family: str) -> 
     for seed in range(20):
         task = draw(seed, "train", family)
         assert task == draw(seed, "train", family)
-        task.check_cases()
+        assert not task.forgeable_case()
         assert len(task.mutations) >= 3
         assert task.name.startswith(family)
 

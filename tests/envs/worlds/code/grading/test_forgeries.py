@@ -7,7 +7,7 @@ import pytest
 from turnwise.envs.errors import NotTrainable
 from turnwise.envs.worlds.code.env import CodeEnv
 from turnwise.envs.worlds.code.instances import FAMILIES, draw
-from turnwise.tests.envs.worlds.code.grading.forgeries import ALL, REVIEWED, solution
+from turnwise.tests.envs.worlds.code.grading.forgeries import ALL, REVIEWED, put, solution
 from turnwise.tests.envs.worlds.code.small_task import FIXED, small_task, write
 
 TOML = """
@@ -38,10 +38,13 @@ stdout = "310"
 """
 
 
+MAIN = "from calc import add\n\nprint(add(*map(int, input().split())))\n"
+
+
 @pytest.fixture(scope="module")
 def by_cases(docker: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[CodeEnv]:
     folder = small_task(tmp_path_factory.mktemp("tasks") / "add", toml=TOML, hidden="")
-    write(folder, {"workspace/main.py": "from calc import add\n\nprint(add(*map(int, input().split())))\n"})
+    write(folder, {"solution/main.py": MAIN})
     env = CodeEnv(folder=str(folder))
     yield env
     env.close()
@@ -59,12 +62,12 @@ def outcome(env: CodeEnv, script: str, *more: str) -> tuple[float, bool, list[st
 
 def test_an_honest_solution_passes_the_cases(by_cases: CodeEnv) -> None:
     by_cases.check_trainable()
-    assert outcome(by_cases, "true", f"write calc.py\n{FIXED}") == (1.0, True, [])
+    assert outcome(by_cases, put("main.py", MAIN), f"write calc.py\n{FIXED}") == (1.0, True, [])
 
 
 @pytest.mark.parametrize("forgery", ALL)
 def test_a_forgery_fails_the_cases(by_cases: CodeEnv, forgery: str) -> None:
-    reward, success, tamper = outcome(by_cases, ALL[forgery])
+    reward, success, tamper = outcome(by_cases, put("main.py", MAIN) + ALL[forgery])
     assert (reward, success) == (0.0, False)
     assert tamper
 
@@ -103,13 +106,11 @@ def add(one, two):
 
 @pytest.mark.soak
 @pytest.mark.parametrize("forgery", [SPARES_CANARY, EQUAL_TO_ALL])
-def test_forgeries_of_hidden_tests_without_a_trace_are_documented(docker: str, tmp_path: Path, forgery: str) -> None:
-    """If one of these is detected one day, the paragraph on hidden tests of the page on code tasks changes."""
+def test_forgeries_of_hidden_tests_leave_no_trace_so_no_run_trains_on_them(
+    docker: str, tmp_path: Path, forgery: str
+) -> None:
     env = CodeEnv(folder=str(small_task(tmp_path / "add")))
     assert outcome(env, solution(forgery)) == (1.0, True, [])
-    page = " ".join((Path(__file__).parents[5] / "docs/shipped_environments/code_tasks.md").read_text().split())
-    assert "reports patched for every test except the canary earn 1" in page
-    assert "an object that compares equal to everything" in page
     with pytest.raises(NotTrainable):
         env.check_trainable()
 
