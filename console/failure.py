@@ -1,13 +1,12 @@
 """The end of a command by an exception: one line on stderr, and an exit code."""
 
 import contextlib
-import errno
 import tempfile
 import traceback
 from typing import Any
 
 from ..errors import FAILED, REFUSED, TurnwiseError
-from ..process.output import LOST, stderr
+from ..process.output import stderr
 from .terminal.sanitize import indented, one_line
 from .terminal.streams import discard_stdout
 from .usage import explain
@@ -43,9 +42,7 @@ def report(error: Exception) -> int:
     if isinstance(error, OSError) and error.strerror:
         discard_stdout()  # it may be the one that cannot be written
         place = ", ".join(f"`{one_line(str(name), None)}`" for name in (error.filename, error.filename2) if name)
-        closed = error.errno == errno.EBADF and not place
-        cause = f"; if stdout can be written, {LOST}" if closed else ""
-        return _printed(f"{place or 'a file, a folder or stdout'}: {error.strerror}{cause}", REFUSED)
+        return _printed(f"{place or 'a file, a folder or stdout'}: {error.strerror}", REFUSED)
     text = one_line(f"{type(error).__name__}: {error}", MAX_CHARS)
     return _printed(f"unexpected error: {text}{_kept(error)}", UNEXPECTED)
 

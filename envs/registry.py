@@ -27,7 +27,6 @@ from typing import Any
 import gymnasium
 from gymnasium.envs.registration import EnvSpec, load_env_creator
 
-from ..process.limits import limits, raise_again
 from ..process.user_code import import_named
 from .base import Adapted, TurnEnv
 from .errors import EnvironmentBroken, EnvironmentFailed, UnknownEnvironment
@@ -66,12 +65,10 @@ def _registering(what: str) -> Iterator[None]:
             "be slow, or may itself wait for a thread that makes environments"
         )
     before, _at_work = _at_work, what
-    start = limits()
     try:
         yield
     finally:
         _at_work = before
-        raise_again(start)
         _REGISTERING.release()
 
 

@@ -13,8 +13,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from time import monotonic, sleep
 
-from . import timers
-
 END_TIMEOUT_S = 1.0
 """Seconds that the processes that a command leaves get to end, after SIGTERM and after SIGKILL."""
 POLL_INTERVAL_S = 0.02
@@ -26,23 +24,18 @@ _users = 0
 
 
 def isolate_signals() -> None:
-    """From now on, begin every forked child of this process with default signals, and outlive timers of environments.
-
-    For a process that turnwise owns.
-    """
+    """From now on, begin every forked child of this process, which turnwise owns, with default signals."""
     global _users
     _users += 1
-    timers.outlive_timers()
 
 
 @contextlib.contextmanager
 def signals_isolated() -> Iterator[None]:
-    """Inside the context, begin every forked child with default signals, and outlive timers of environments."""
+    """Inside the context, begin every forked child with default signals."""
     global _users
     _users += 1
     try:
-        with timers.timers_outlived():
-            yield
+        yield
     finally:
         _users -= 1
 
@@ -67,9 +60,6 @@ def _reset_signals() -> None:
             interrupts = number == signal.SIGINT
             with contextlib.suppress(OSError, ValueError):
                 signal.signal(number, signal.default_int_handler if interrupts else signal.SIG_DFL)
-    for number in timers.SIGNALS:
-        if signal.getsignal(number) is signal.SIG_DFL:
-            signal.signal(number, signal.SIG_DFL)  # undoes a handler that Python does not list
     if signal.SIGINT in signal.sigpending() and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         # Raised in this hook, it would only be printed, and the child would go on. The child wrote nothing: what
         # stdout holds is output of the parent, which writes it.
@@ -144,11 +134,7 @@ def descendants(parent: int | None = None) -> list[int]:
     Without the resource tracker of ``multiprocessing``, which ends by itself, after the others.
     """
     children: dict[int, list[int]] = {}
-    try:
-        stats = list(Path("/proc").glob("[0-9]*/stat"))
-    except OSError:  # an environment lowered the limit on open files
-        stats = []
-    for stat in stats:
+    for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError, ValueError, IndexError):
             state, above = stat.read_text(errors="replace").rpartition(")")[2].split()[:2]
             if state != "Z":

@@ -1,4 +1,4 @@
-"""State with which a command, or a call of a program, began: its folder, variables, umask and limits.
+"""State with which a command, or a call of a program, began: its folder, variables and umask.
 
 Environments may change them later. Relative paths are therefore resolved by ``absolute``, and Ray, whose processes
 inherit all of it, starts after ``restore``.
@@ -6,12 +6,9 @@ inherit all of it, starts after ``restore``.
 
 import contextlib
 import os
-import resource
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-
-LIMITS = [getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +16,6 @@ class _Start:
     folder: Path
     variables: dict[str, str]
     umask: int
-    limits: dict[int, tuple[int, int]]
 
 
 _start: _Start | None = None
@@ -34,7 +30,7 @@ def record_start() -> None:
         os.environ["PYTHONPATH"] = os.pathsep.join(str(folder / one) for one in path.split(os.pathsep))
     umask = os.umask(0)
     os.umask(umask)
-    _start = _Start(folder, dict(os.environ), umask, {limit: resource.getrlimit(limit) for limit in LIMITS})
+    _start = _Start(folder, dict(os.environ), umask)
 
 
 @contextlib.contextmanager
@@ -72,7 +68,3 @@ def restore() -> None:
     for name in os.environ.keys() - _start.variables.keys():
         del os.environ[name]
     os.environ.update(_start.variables)
-    for limit, values in _start.limits.items():
-        with contextlib.suppress(OSError, ValueError):  # a lowered hard limit stays
-            if resource.getrlimit(limit) != values:
-                resource.setrlimit(limit, values)

@@ -15,7 +15,6 @@ from typing import TypeVar
 
 from sqlalchemy.exc import DBAPIError
 
-from ..process.limits import file_limit, lowered_limits
 from .errors import StoreError, StoreFull, StoreGone, StoreUnavailable, StoreUnusable
 
 RETRY_S = 30.0
@@ -33,8 +32,6 @@ _SQLITE_CLOSED = (
     "attempt to write a readonly database",
     "disk I/O error",  # also that of a FIFO and of a file of the kernel
 )
-_SQLITE_LIMITED = ("disk I/O error", "unable to open database file")
-"""Errors for which a limit of the process may be the cause."""
 _SQLITE_DAMAGED = ("database disk image is malformed",)
 _SQLITE_BUSY = ("database is locked", "database table is locked", "database schema is locked")
 _NO_TABLE = "no such table"
@@ -72,15 +69,10 @@ def to_store_error(error: DBAPIError | UnicodeEncodeError, url: str) -> Exceptio
     """Return the StoreError that explains ``error`` to the user, or ``error`` itself if it is a bug."""
     if isinstance(error, UnicodeEncodeError):
         return StoreError(f"the name {error.object!a} is not UTF-8, so no row of the store has it; correct the name")
-    if any(phrase in str(error.orig) for phrase in _SQLITE_LIMITED) and (lowered := lowered_limits()):
-        # Transient: it is raised again after the call of the environment.
-        return StoreUnavailable(f"the store {url} cannot be used: {error.orig}. Committed writes are safe: {lowered}")
     if is_full(error):
-        if limited := file_limit():
-            return StoreFull(f"the store {url} cannot grow: {error.orig}. Committed writes are safe: {limited}")
         return StoreFull(
             f"no room left for the store {url}: {error.orig}. Committed writes are safe: "
-            "free some space and run the same command again"
+            "free some space, or raise the limit on files (`ulimit -f`), and run the same command again"
         )
     if _is_gone(error):
         return StoreGone(

@@ -19,8 +19,6 @@ from ...envs.runner.env_thread import EnvThread
 from ...envs.sandboxes import lease_from_run, refuse_leases
 from ...logs import LogFolder
 from ...process.children import isolate_signals
-from ...process.executor import start_executor
-from ...process.output import guard_descriptors
 from ...process.user_code import admit_only
 from ...records import Group, Outcome, Purpose, Screenshots, Trajectory
 from ...store.content.blob_root import BlobRoot
@@ -82,7 +80,6 @@ class RolloutWorker:
         if spec.logs is not None:
             spec.logs.attach("worker")
         isolate_signals()
-        guard_descriptors()
         self._spec = spec
         self._engines = engines
         self._writers = writers
@@ -139,7 +136,6 @@ class RolloutWorker:
             await self._engine_client.close()
 
     def _start(self) -> GroupRunner:
-        start_executor()
         admit_only(self._spec.modules)
         if self._spec.sandboxes:
             lease_from_run(self._spec.sandboxes)

@@ -44,7 +44,7 @@ def flush_stdout() -> None:
     """
     try:
         stdout().flush()
-        if sys.stdout is not None and not sys.stdout.closed:  # code of an environment may close or remove it
+        if sys.stdout is not None and not sys.stdout.closed:  # code of an environment may remove it
             sys.stdout.flush()
     except BrokenPipeError:
         discard_stdout()

@@ -12,13 +12,11 @@ from traceback import walk_tb
 from typing import Any
 
 from ...process import event_loop
-from ...process.children import unblock_signals
-from ...process.timers import timers_outlived
 from ...sandbox.errors import LeaseTimeout, NodeLost, SandboxBusy, SandboxLost, StartFailed
 from ..errors import EnvError, EnvTimeout
 from ..registry import spec
 from .checks import CHECKS, RESET, Check
-from .process_state import LIBRARY_STATE, State, left_running, process_state
+from .process_state import left_running, settings, variables
 from .subject import CheckFailed, Skipped, Subject
 
 CALL_TIMEOUT_S = 60.0
@@ -116,12 +114,6 @@ class Report:
         return lines
 
 
-def _state_of_calls() -> State:
-    """Return the state of the process as a thread finds it that calls environments: no signal is blocked there."""
-    unblock_signals()
-    return process_state()
-
-
 async def _run(name: str, check: Check, subject: Subject, timeout_s: float) -> tuple[Finding, object]:
     """Return the finding of a check, and the cause of a failure that a later check may share; None for another end."""
     try:
@@ -179,10 +171,9 @@ def check(
     subject = Subject(env_id, dict(options or {}), call_timeout_s)
 
     async def run() -> list[Finding]:
-        before = await asyncio.to_thread(_state_of_calls)
+        before = settings()
         spec(env_id)
-        imported = await asyncio.to_thread(_state_of_calls)
-        subject.before = {**before, **{kind: imported[kind] for kind in LIBRARY_STATE}}
+        subject.before = before | variables()
         subject.running = left_running()
         async with subject.made():
             pass
@@ -206,6 +197,4 @@ def check(
             on_result(found)
         return findings
 
-    with timers_outlived():
-        findings = event_loop.run(run())
-    return Report(env_id, tuple(findings), Latency.of(subject.reset_ms), Latency.of(subject.step_ms))
+    return Report(env_id, tuple(event_loop.run(run())), Latency.of(subject.reset_ms), Latency.of(subject.step_ms))

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 
 from ...errors import TurnwiseError
+from ...process.children import copies_end
 from ..base import Obs, TurnEnv, checked_actions, checked_oracle
 from ..errors import EnvironmentBroken, wrap_error
-from ..runner.call_thread import environment_code
 from ..runner.observations import instructions, parts, png
 from ..runner.step_result import from_reset, from_step
 from ..runner.thoughts import without_thoughts
@@ -43,7 +43,7 @@ def _shown(env: TurnEnv, observation: Obs, keep: Callable[[Png], str]) -> str:
 def _wrapping(call: str) -> Iterator[None]:
     """Wrap the exceptions of an environment as ``EnvThread`` does; errors of turnwise pass unchanged."""
     try:
-        with environment_code():
+        with copies_end():
             yield
     except TurnwiseError:
         raise

@@ -3,18 +3,14 @@
 A thread cannot be killed. An abandoned one is never joined; it is counted until its call returns.
 """
 
-import contextlib
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Any
 
 from ...process.children import copies_end, unblock_signals
-from ...process.limits import limits, raise_again
-from ...process.output import check_descriptors
 from ..base import Adapted, TurnEnv
-from ..errors import EnvironmentFailed
 
 LOG = logging.getLogger(__name__)
 
@@ -29,28 +25,6 @@ def abandoned_threads() -> int:
     """Return how many abandoned threads of this process are still alive."""
     _abandoned[:] = [thread for thread in _abandoned if thread.is_alive()]
     return len(_abandoned)
-
-
-@contextlib.contextmanager
-def environment_code() -> Iterator[None]:
-    """Inside the context, code of an environment runs.
-
-    Afterwards a forked copy of the process ends, descriptors 0, 1 and 2 are open, and lowered limits are raised again.
-
-    Raises:
-        EnvironmentFailed: a limit stays low.
-    """
-    before = limits()
-    try:
-        with copies_end():
-            yield
-    finally:
-        check_descriptors()
-        if low := raise_again(before):
-            raise EnvironmentFailed(
-                f"code of an environment lowered a hard limit of its process ({low}); only root may raise it again: "
-                "set limits in a process of the environment"
-            )
 
 
 class Place:
@@ -88,7 +62,7 @@ class CallThread(threading.Thread):
         while (job := self.inbox.get()) is not None and not self.abandoned:
             work, deliver = job
             try:
-                with environment_code():
+                with copies_end():
                     result, error = work(), None
             except BaseException as raised:  # noqa: BLE001 - delivered to the caller
                 result, error = None, raised

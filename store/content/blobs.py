@@ -12,14 +12,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from functools import partial
 
 from sqlalchemy import Connection, bindparam, select, update
 
 from ...masking import without_secrets
-from ...process.limits import lowered_limits
-from ..database_errors import retried
-from ..errors import BlobCorrupt, BlobMissing, StoreError, StoreFull, StoreUnavailable
+from ..errors import BlobCorrupt, BlobMissing, StoreError, StoreFull
 from ..schema import KEYS_MAX, among, blob, insert_once
 from .blob_root import MARKER, BlobRoot
 from .compression import inflate
@@ -97,18 +94,14 @@ class BlobStore:
 
         Raises:
             StoreFull: the disk is full.
-            StoreUnavailable: code of an environment lowers a limit on files again and again.
             StoreError: the folder belongs to another store.
         """
         if new.stored is None or len(new.stored) <= INLINE_BYTES or self.files is None:
             return new
-        retried(partial(self._write, self.files, new.hash, new.stored))
+        with self._room_for(f"a blob of {len(new.stored):,} bytes"):
+            self._mark(self.files)
+            self.files.write(new.hash, new.stored)
         return replace(new, stored=None)
-
-    def _write(self, files: Folder, name: str, stored: bytes) -> None:
-        with self._room_for(f"a blob of {len(stored):,} bytes"):
-            self._mark(files)
-            files.write(name, stored)
 
     def verify_owner(self) -> None:
         """Check that this database owns the files of the folder. Raises StoreError if it is a copy of the owner."""
@@ -208,10 +201,6 @@ class BlobStore:
                 raise StoreFull(
                     f"no room for {content} in {self._shown}; committed writes are safe: free some space and run the "
                     "same command again"
-                ) from error
-            if error.errno in (errno.EFBIG, errno.EMFILE) and (lowered := lowered_limits()):
-                raise StoreUnavailable(
-                    f"{content} cannot be written into {self._shown} ({error.strerror}): {lowered}"
                 ) from error
             raise
 

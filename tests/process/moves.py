@@ -1,7 +1,6 @@
-"""An environment that changes the folder, the variables, the umask and a limit of its process. ``MOVES`` is its id."""
+"""An environment that changes the folder, the variables and the umask of its process. ``MOVES`` is its id."""
 
 import os
-import resource
 from typing import Any
 
 import gymnasium
@@ -27,7 +26,6 @@ class Moves(TurnEnv):
         os.umask(0o077)
         os.environ |= {"OMP_NUM_THREADS": "7", "PYTHONPATH": "/nowhere", "TURNWISE_BLOBS": "elsewhere"}
         os.environ.pop("HOME", None)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (900, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
 
     def oracle(self) -> str:
         return "go"

@@ -1,4 +1,4 @@
-"""An environment that prints in every way, in every call, or closes or replaces a stream. ``PRINTS`` is its id."""
+"""An environment that prints in every way, in every call, or replaces a stream. ``PRINTS`` is its id."""
 
 import ctypes
 import os
@@ -22,22 +22,13 @@ def print_from_c() -> None:
     library.fflush(None)
 
 
-def close_once() -> None:
-    if not _closed:
-        _closed.append(1)
-        os.close(1)
-
-
-_closed: list[int] = []
 WAYS = {
     "print": lambda: print(NOISE),
     "sys.__stdout__": lambda: print(NOISE, file=sys.__stdout__, flush=True),
     "descriptor": lambda: os.write(1, NOISE.encode()),
     "c": print_from_c,
     "program": lambda: subprocess.run(["echo", NOISE], check=True),
-    "closes": close_once,
     "replaces": lambda: setattr(sys, "stdout", open(os.devnull, "w")),  # noqa: SIM115, PTH123
-    "closes the stream": lambda: sys.stdout.close(),
     "removes": lambda: setattr(sys, "stdout", None),
 }
 

@@ -86,11 +86,6 @@ def leave_fork() -> None:
         os._exit(0)
 
 
-def expire_timer() -> None:
-    signal.setitimer(signal.ITIMER_REAL, 0.001)
-    time.sleep(0.01)
-
-
 WAYS = {
     "fork, SIGTERM": lambda: fork_and_signal(signal.SIGTERM),
     "fork, SIGINT": lambda: fork_and_signal(signal.SIGINT),
@@ -103,7 +98,6 @@ WAYS = {
     "pool, fork": lambda: pool("fork"),
     "executor": executor,
     "program": end_program,
-    "timer": expire_timer,
     "event loop": lambda: asyncio.run(asyncio.sleep(0)),
     "leaves a process": lambda: multiprocessing.get_context("fork").Process(target=sleep).start(),
     "leaves a program": lambda: subprocess.Popen(["sleep", str(LONG_S)]),

@@ -74,11 +74,11 @@ tasks = 8
 
 @pytest.mark.soak
 def test_a_run_survives_its_environments(tmp_path: Path) -> None:
-    """They start processes, and set timers, and change the folder, variables, umask and limits."""
+    """They start processes, and change the folder, variables and umask."""
     here, elsewhere = tmp_path / "here", tmp_path / "elsewhere"
     here.mkdir()
     elsewhere.mkdir()
-    ways = ["fork, SIGTERM", "fork, exit", "pool, fork", "executor", "timer", "leaves a fork", "leaves a thread"]
+    ways = ["fork, SIGTERM", "fork, exit", "pool, fork", "executor", "leaves a fork", "leaves a thread"]
     options = [(STARTS, f'way = "{way}"') for way in ways] + [(MOVES, f'where = "{elsewhere}"')]
     tables = [f'[[environments]]\nid = "{env_id}"\noptions = {{ {option} }}\n' for env_id, option in options]
     (here / "started.toml").write_text(CONFIG + "".join(tables))

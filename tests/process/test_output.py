@@ -1,4 +1,4 @@
-"""Stdout holds the result of a command alone, whatever an environment prints, closes or replaces."""
+"""Stdout holds the result of a command alone, whatever an environment prints or replaces."""
 
 import json
 from typing import Any
@@ -27,7 +27,7 @@ def test_eval_prints_its_result_alone(turnwise: Turnwise, way: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "way", ["closes", *(pytest.param(way, marks=pytest.mark.soak) for way in WAYS if way != "closes")]
+    "way", ["removes", *(pytest.param(way, marks=pytest.mark.soak) for way in WAYS if way != "removes")]
 )
 def test_eval_prints_its_table(turnwise: Turnwise, way: str) -> None:
     ended = turnwise("eval", "--policy", "oracle", "--env", PRINTS, "--option", f"way={way}", "--tasks", "2")

@@ -29,7 +29,6 @@ from ...envs.tasks import env_key_of
 from ...errors import FAILED, TurnwiseError
 from ...logs import log_errors
 from ...process import event_loop
-from ...process.executor import start_executor
 from ...process.start import restore
 from ...records import Group, Horizon, Outcome
 from ...store import queries
@@ -124,7 +123,6 @@ class Session:
             stop_ray()
 
     async def _play(self, work: Callable[[Players], Awaitable[T]], row: Mapping[str, object]) -> T:
-        start_executor()
         opened = _players_in_process if self.policy.folder is None else _players_of_model
         rollout = self.config.rollout.model_copy(update={"temperature": self.config.evaluation_temperature})
         settings = {"horizon": asdict(self.horizon), "rollout": rollout.model_dump(mode="json")}

@@ -22,10 +22,10 @@ from time import monotonic
 
 from ...envs.base import TurnEnv
 from ...envs.registry import make
-from ...envs.runner.call_thread import environment_code
 from ...envs.runner.once import checked_seeds
 from ...envs.tasks import env_key_of
 from ...errors import TurnwiseError
+from ...process.children import copies_end
 from ..config.sections import EnvironmentConfig
 from ..learner.sft import SftExample
 
@@ -140,7 +140,7 @@ class _EpisodeThread(threading.Thread):
             self._current = self._environments[chosen]
             self._heartbeat()
             try:
-                with environment_code():
+                with copies_end():
                     if chosen not in envs:
                         env = make(self._current.id, **self._current.options)
                         envs[chosen] = env, checked_seeds(self._current.id, "train", env.tasks("train"))

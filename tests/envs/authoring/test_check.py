@@ -1,7 +1,6 @@
 """``check`` passes a correct environment and names the fault of any other."""
 
 import asyncio
-import signal
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -452,14 +451,6 @@ def test_an_environment_that_hangs_ends_by_its_timeouts() -> None:
     assert "not decided: reset, " in report.summary()
     HANG.set()
     assert abandoned_threads() >= 0
-
-
-def test_a_signal_that_the_starter_of_the_process_blocks_is_no_change(in_this_process: None) -> None:
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGWINCH})
-    try:
-        assert failed(check("turnwise/TextSite-v0")) == {}
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
 def test_an_unknown_id_is_refused() -> None:

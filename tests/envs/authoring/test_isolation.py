@@ -1,18 +1,14 @@
 """``envs check`` finds what an environment shares with its process and with other instances, and names it."""
 
-import asyncio
 import json
-import multiprocessing
+import signal
 import subprocess
 import sys
-import warnings
 from collections.abc import Callable
 
 import pytest
-from turnwise.envs.authoring.other_process import _in_another_process, _Request
-from turnwise.envs.authoring.process_state import changes, process_state
-from turnwise.envs.authoring.subject import CheckFailed
-from turnwise.tests.envs.authoring.shares import CHANGES, DIFFERS, LEAVES, OF_A_THREAD, SHARES, STREAMS
+from turnwise.envs.authoring.process_state import changes, settings, variables
+from turnwise.tests.envs.authoring.shares import CHANGES, DIFFERS, LEAVES, SHARES, STREAMS
 
 SEEDED = {
     "__init__": "reseeds numpy",
@@ -23,7 +19,7 @@ SEEDED = {
 """Ways to seed a global stream, by the call that does it."""
 CASES: list[dict[str, str]] = [
     *({"way": "+".join(CHANGES), "where": where} for where in ("make", "reset", "step", "close", "tasks")),
-    *({"way": way, "where": "make" if way in ("process", "zombie", "thread") else "reset"} for way in LEAVES),
+    *({"way": way, "where": "make" if way in ("process", "thread") else "reset"} for way in LEAVES),
     *({"way": way} for way in ("", *STREAMS, *DIFFERS, "class attribute", "module global")),
     *({"way": way, "where": where.replace("__init__", "make")} for where, way in SEEDED.items()),
 ]
@@ -66,13 +62,12 @@ def failed() -> Failed:
 def test_every_change_of_the_process_is_named(where: str, failed: Failed) -> None:
     found = failed(way="+".join(CHANGES), where=where)
     assert set(found) == {"process"}
-    missing = [way for way, (_, name) in CHANGES.items() if name not in found["process"]]
-    assert set(missing) <= (set() if where in ("reset", "step") else OF_A_THREAD)
+    assert [way for way, (_, name) in CHANGES.items() if name not in found["process"]] == []
 
 
 @pytest.mark.parametrize("way", LEAVES)
 def test_a_process_thread_or_file_that_stays_is_named(way: str, failed: Failed) -> None:
-    found = failed(way=way, where="make" if way in ("process", "zombie", "thread") else "reset")
+    found = failed(way=way, where="make" if way in ("process", "thread") else "reset")
     assert set(found) == {"process"}
     assert LEAVES[way][1] in found["process"]
 
@@ -107,26 +102,11 @@ def test_an_environment_that_shares_nothing_passes(failed: Failed) -> None:
     assert failed(way="") == {}
 
 
-def test_a_library_may_filter_its_own_warnings() -> None:
-    class OfALibrary(UserWarning):
-        """The category of a library that an environment imports late."""
-
-    with warnings.catch_warnings():
-        before = process_state()
-        warnings.simplefilter("ignore", OfALibrary)
-        assert changes(before, process_state()) == []
-        warnings.simplefilter("ignore", DeprecationWarning)
-        assert changes(before, process_state()) == ["filters of warnings for all modules"]
-
-
-def test_a_library_may_resolve_the_default_start_method(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vars(multiprocessing.context)["_default_context"], "_actual_context", None)
-    before = process_state()
-    assert multiprocessing.get_start_method(allow_none=True) is None, "to look resolves nothing"
-    multiprocessing.get_start_method()  # as `datasets.load_dataset` does
-    assert changes(before, process_state()) == []
-
-
-def test_another_process_that_does_not_end_is_named() -> None:
-    with pytest.raises(CheckFailed, match="in another process: its import and 1 episodes did not end within 0 s"):
-        asyncio.run(_in_another_process(_Request(SHARES, {}, 60.0, [(0, ["go"])]), 0.01))
+def test_a_handler_of_a_signal_is_named() -> None:
+    before = settings() | variables()
+    former = signal.signal(signal.SIGUSR2, signal.SIG_IGN)
+    try:
+        assert changes(before) == ["the handlers of signals"]
+    finally:
+        signal.signal(signal.SIGUSR2, former)
+    assert changes(before) == []
