@@ -38,7 +38,6 @@ from ..planning.engine_memory import EngineMemory
 from ..planning.model_shape import UnknownShape
 from ..planning.model_source import shape_in
 from ..preflight.machine import cpu_build, engine_obstacle
-from ..preflight.model import refuse_broken_settings
 
 PLAYED = {
     *("temperature", "screenshots", "max_thought_tokens", "action_request"),
@@ -79,9 +78,6 @@ def session_config(
         TurnwiseError: a file of the model or the state of the checkpoint cannot be read, a setting is wrong, or the
             installed vLLM needs GPUs that are missing.
     """
-    if is_model(policy):
-        refuse_broken_settings(absolute(policy))
-        refuse_broken_settings(base_model(absolute(policy)))
     trained_sandboxes: Mapping[str, Any] = {}
     evaluated_at: float | None = None
     own: Mapping[str, Any] = {}

@@ -1,7 +1,6 @@
 """A model folder is refused before anything starts, in one line that names the file or key to change."""
 
 import json
-import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -23,7 +22,6 @@ from turnwise.trainer.learner import checkpoint
 from turnwise.trainer.learner.backends.state_files import save_state
 from turnwise.trainer.learner.model.loading import load_model
 from turnwise.trainer.preflight.model import (
-    positions_of,
     refuse_untrainable_model,
     refuse_unusable,
     unplannable_model,
@@ -68,6 +66,7 @@ def refusal(model: Path, max_context: int = 64, *, trains: bool = True) -> str:
     with pytest.raises(TurnwiseError) as refused:
         refuse_unusable(model, "model.path", max_context, trains=trains)
     assert "\n" not in str(refused.value)
+    assert "`model.path`" in str(refused.value)
     return str(refused.value)
 
 
@@ -169,14 +168,13 @@ def test_quantized_tensors_are_named(model: Path) -> None:
     assert f"holds `{name}` as I8, quantized" in refusal(model)
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["config.json", "generation_config.json", "tokenizer_config.json", "tokenizer.json", "special_tokens_map.json"],
-)
-@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"null", b"\xff\xfe{}", "\ufeff{}".encode(), b"[" * 100_000])
-def test_a_file_that_is_no_json_object_is_named(model: Path, name: str, content: bytes) -> None:
+@pytest.mark.parametrize("name", ["config.json", "generation_config.json", "tokenizer_config.json", "tokenizer.json"])
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"[" * 100_000])
+def test_a_file_that_is_no_json_object_is_refused_in_the_words_of_its_loader(
+    model: Path, name: str, content: bytes
+) -> None:
     (model / name).write_bytes(content)
-    assert f"model/{name}` " in refusal(model)
+    assert refusal(model).startswith("`model.path`: ")
 
 
 @pytest.mark.parametrize("metadata", [{}, {"metadata": None}, {"metadata": "512 bytes"}])
@@ -185,26 +183,6 @@ def test_an_index_without_metadata_is_refused_by_name(model: Path, metadata: dic
     index = model / "model.safetensors.index.json"
     index.write_text(json.dumps({"weight_map": places} | metadata))
     assert f"`{index}` has no object `metadata`" in refusal(model)
-
-
-@pytest.mark.timeout(60)
-@pytest.mark.parametrize(
-    "name",
-    [
-        "config.json",
-        "tokenizer_config.json",
-        "chat_template.jinja",
-        "additional_chat_templates/tool.jinja",
-        "vocab.json",
-        "merges.txt",
-        "model.safetensors.index.json",
-    ],
-)
-def test_a_pipe_in_place_of_a_file_is_refused_without_a_wait(model: Path, name: str) -> None:
-    (model / name).parent.mkdir(exist_ok=True)
-    (model / name).unlink(missing_ok=True)
-    os.mkfifo(model / name)
-    assert f"`{model / name}` cannot be read: it is a pipe" in refusal(model)
 
 
 def test_a_quantized_model_is_refused_by_name_before_its_weights_are_read(model: Path) -> None:
@@ -225,6 +203,11 @@ def test_a_quantized_model_is_refused_by_name_before_its_weights_are_read(model:
         {"num_attention_heads": 0},
         {"num_hidden_layers": "2"},
         {"vocab_size": 0},
+        {"bos_token_id": "2"},
+        {"eos_token_id": [None]},
+        {"pad_token_id": 100_000},
+        {"max_position_embeddings": "32"},
+        {"max_position_embeddings": -1},
         {"dtype": "banana", "torch_dtype": "banana"},
         {"dtype": "float8_e4m3fn"},
         {"rope_parameters": {"rope_type": "spiral", "rope_theta": 1e4}},
@@ -290,70 +273,9 @@ def test_token_ids_beyond_the_embeddings_are_named(tmp_path: Path) -> None:
     assert f"its list of stop tokens holds '<|harmless|>' ({rows})" in refusal(model)
 
 
-@pytest.mark.parametrize("name", ["config.json", "generation_config.json"])
-@pytest.mark.parametrize("key", ["bos_token_id", "eos_token_id", "pad_token_id"])
-@pytest.mark.parametrize("value", [100_000, [2, 100_000], -7, "2", 1.5, [None]])
-def test_special_ids_that_are_no_rows_are_refused(model: Path, name: str, key: str, value: Any) -> None:
-    edit(model, name, **{key: value})
-    refused = refusal(model)
-    assert f"`{model / name}`: `{key}` is " in refused or "transformers cannot read" in refused
-
-
 def test_fewer_positions_than_the_context_are_refused(model: Path) -> None:
     assert "`horizon.max_context` is 512, and " in refusal(model, 512)
     assert "set `horizon.max_context` to at most 128" in refusal(model, 129, trains=False)
-
-
-@pytest.mark.parametrize(
-    ("rope", "positions"),
-    [
-        ({"rope_type": "default"}, 128),
-        ({"rope_type": "linear", "factor": 4.0}, 512),
-        ({"rope_type": "dynamic", "factor": 2.0}, 256),
-        ({"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32}, 128),
-        (
-            {
-                "rope_type": "llama3",
-                "factor": 8.0,
-                "low_freq_factor": 1.0,
-                "high_freq_factor": 4.0,
-                "original_max_position_embeddings": 16,
-            },
-            128,
-        ),
-    ],
-)
-def test_positions_count_as_vllm_counts_them(rope: dict[str, Any], positions: int) -> None:
-    config = AutoConfig.for_model("llama", **SMALL, rope_parameters={"rope_theta": 1e4, **rope})
-    assert positions_of(config) == positions
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "n_positions",
-        "max_seq_len",
-        "seq_length",
-        "model_max_length",
-        "max_target_positions",
-        "max_sequence_length",
-        "max_seq_length",
-        "seq_len",
-    ],
-)
-def test_every_key_by_which_vllm_limits_a_sequence_counts(model: Path, name: str) -> None:
-    edit(model, "config.json", **{name: 32})
-    assert f"has 32 positions (`{name}` in its config.json)" in refusal(model, 33, trains=False)
-    refuse_unusable(model, "model.path", 32)
-    for wrong in ("32", -1, 0, True):
-        edit(model, "config.json", **{name: wrong})
-        assert f"`{name}` in the config.json of {model} is {wrong!r}, not a number above 0" in refusal(model, 32)
-
-
-def test_a_length_of_the_model_comes_before_the_other_limits(model: Path) -> None:
-    edit(model, "config.json", model_max_length=256)
-    refuse_unusable(model, "model.path", 256)
-    assert "has 256 positions (`model_max_length` in its config.json)" in refusal(model, 257)
 
 
 def test_published_settings_of_sampling_reach_the_checkpoint(model: Path, tmp_path: Path) -> None:

@@ -76,16 +76,7 @@ def _load(folder: Path, **options: Any) -> Any:
             output_loading_info=True,
             **options,
         )
-    except (
-        RuntimeError,
-        ValueError,
-        KeyError,
-        TypeError,
-        AttributeError,
-        AssertionError,
-        OSError,
-        ImportError,
-    ) as error:
+    except Exception as error:  # each class of transformers fails in its own way
         reason = str(error).strip().partition("\n")[0]
         if gaps := _gaps(names):
             reason = f"it lacks {_listed(gaps)}"
