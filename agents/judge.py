@@ -19,7 +19,7 @@ from ..envs.dataset.coroutines import unlimited
 from ..envs.dataset.rubric import Unscored
 from ..errors import TurnwiseError
 from .errors import EngineFailed, ModelRefused
-from .players.chat_api.client import ChatApi
+from .players.chat_api import ChatApi
 
 LOG = logging.getLogger(__name__)
 SCHEMA = {

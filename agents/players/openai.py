@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ...records import Limit, Message
 from ..errors import ContextOutgrown, HorizonReached
 from ..rollout.player import PastTurn, PlayerTurn
-from .chat_api.client import ChatApi
+from .chat_api import ChatApi
 from .policy import refuse_images
 
 

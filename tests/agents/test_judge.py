@@ -95,8 +95,8 @@ def test_an_answer_without_a_score_is_an_outcome(
 NO_ANSWERS: list[tuple[Any, int, str]] = [
     ({"choices": [{"message": {"content": " "}}]}, 200, "returned an empty text"),
     ({"choices": [{"message": {"content": None, "reasoning": "Hm"}}]}, 200, "reasoning only"),
-    ({"error": {"message": "blocked", "code": "content_filter"}}, 400, "by a filter"),
-    ({"error": {"message": "maximum context length is 512", "code": 400}}, 400, "no longer fits"),
+    ({"error": {"message": "blocked", "code": "content_filter"}}, 400, "rejected the conversation"),
+    ({"error": {"message": "maximum context length is 512", "param": "input_tokens"}}, 400, "as too long"),
     ({"error": {"message": "request entity too large"}}, 413, "413"),
     ("<html>413 Request Entity Too Large</html>", 413, "413"),
 ]

@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from ...agents.engine.config import EngineConfig
 from ...agents.model_folder import base_model, is_adapter, is_hub_id, model_folder
 from ...agents.players.baselines import OraclePlayer, RandomPlayer
-from ...agents.players.chat_api.client import ChatApi
+from ...agents.players.chat_api import ChatApi
 from ...agents.players.openai import ChatPlayer, chat_server
 from ...agents.rollout.player import Player
 from ...agents.rollout.timeouts import Timeouts

@@ -146,7 +146,7 @@ def test_failures_next_to_outcomes_are_reported_with_reason_and_command(turnwise
 def test_a_policy_that_fails_where_it_would_lose_has_no_higher_rate(turnwise: Turnwise, store: str) -> None:
     """Of four episodes the server wins two; it loses the others by an answer without text, or by too long a talk."""
     null = {"choices": [{"message": {"content": None}, "finish_reason": "length"}]}
-    long = {"error": {"message": "This model's maximum context length is 64 tokens. However, your request has 70"}}
+    long = {"error": {"message": "your request has 70 tokens", "code": "context_length_exceeded"}}
     for status, lost, shown in ((200, null, 2), (400, long, 0), (422, {"error": "kann ich nicht"}, 2)):
 
         def respond(number: int, body: dict[str, Any], status: int = status, lost: Any = lost) -> Response:
