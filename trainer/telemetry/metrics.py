@@ -1,4 +1,4 @@
-"""The metrics of a run: one JSON line per record in the run's folder, which the trackers of the run read."""
+"""The metrics of a run: one JSON line per record in the run's folder, and the same numbers for its trackers."""
 
 import json
 import math
@@ -8,8 +8,8 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from .trackers.base import TrackedRun
-from .trackers.process import TrackerProcess
+from .trackers.base import TrackedRun, numbers
+from .trackers.thread import TrackerThread
 
 FINISH_TIMEOUT_S = 15.0
 """Seconds at the end of a run that the driver waits for its trackers to send the last records, for all together."""
@@ -22,7 +22,7 @@ class Metrics:
         folder.mkdir(parents=True, exist_ok=True)
         self._path = folder / "metrics.jsonl"
         self._file = self._path.open("a", encoding="utf-8")
-        self._trackers: list[TrackerProcess] = []
+        self._trackers: list[TrackerThread] = []
         self._warn: Callable[[str], None] = lambda text: None
 
     def rewind(self, update: int | None) -> None:
@@ -40,30 +40,28 @@ class Metrics:
     ) -> None:
         """Start trackers, which receive the records from here on. ``warn`` receives one line per tracker that fails."""
         self._warn = warn
-        offset = self._path.stat().st_size
-        for name in dict.fromkeys(names):
-            try:
-                self._trackers.append(TrackerProcess(name, run, config, self._path, offset))
-            except OSError as error:
-                warn(f"tracker `{name}` did not start, and the run goes on without it: {error}")
+        self._trackers = [TrackerThread(name, run, config) for name in dict.fromkeys(names)]
 
     def write(self, kind: str, step: int, values: Mapping[str, Any]) -> None:
         """Record ``values`` at ``step`` updates; numbers that are not finite become null."""
-        record = {"kind": kind, "update": step, **values}
-        self._file.write(json.dumps({name: finite(value) for name, value in record.items()}) + "\n")
+        record = finite({"kind": kind, "update": step, **values})
+        self._file.write(json.dumps(record) + "\n")
         self._file.flush()
+        metrics = numbers(record)
         for tracker in self._trackers:
+            if metrics:
+                tracker.put((step, metrics))
             if failure := tracker.failure():
                 self._warn(failure)
 
     def finish(self, status: str) -> None:
-        """Close the file, and send the status of the run to the trackers, which then end by themselves."""
+        """Close the file, and pass the status of the run to the trackers, which then end by themselves."""
         self._file.close()
         for tracker in self._trackers:
-            tracker.finish(status)
+            tracker.put(status)
 
     def close(self, timeout_s: float = inf) -> None:
-        """Wait for the trackers, at most ``FINISH_TIMEOUT_S`` and ``timeout_s``; then kill those that hang. Blocks."""
+        """Wait for the trackers, at most ``FINISH_TIMEOUT_S`` and ``timeout_s``. Blocks."""
         began, timeout_s = monotonic(), min(timeout_s, FINISH_TIMEOUT_S)
         for tracker in self._trackers:
             if failure := tracker.close(began, timeout_s):

@@ -14,7 +14,7 @@ from typing import Any, Protocol, runtime_checkable
 from ....errors import TurnwiseError, suggestion
 from ....process.user_code import imported
 
-INTERNAL = {"base", "follow", "process"}
+INTERNAL = {"base", "thread"}
 """The modules of this folder that define no tracker."""
 
 
@@ -35,7 +35,7 @@ class TrackedRun:
 
 @runtime_checkable
 class Tracker(Protocol):
-    """Receives the metrics of one run, in its own process. Every method may block, and may raise."""
+    """Receives the metrics of one run, in its own thread. Every method may block, and may raise."""
 
     def start(self, run: TrackedRun, config: Mapping[str, Any]) -> None:
         """Begin or continue ``run``, whose resolved configuration is ``config``, without secrets."""

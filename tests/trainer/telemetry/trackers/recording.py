@@ -1,4 +1,4 @@
-"""Trackers that fail, hang, or record what they receive in a file; a child process imports them by their path."""
+"""Trackers that fail, hang, or record what they receive in a file."""
 
 import json
 import time
@@ -43,3 +43,8 @@ class HangingToo(Hanging):
 
 class HangingAlso(Hanging):
     """A third one of a run."""
+
+
+class Exiting(Recording):
+    def start(self, run: TrackedRun, config: Mapping[str, Any]) -> None:
+        raise SystemExit(1)
