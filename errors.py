@@ -1,8 +1,8 @@
 """The base of every error that turnwise raises on purpose.
 
 The message of a ``TurnwiseError`` is for a person: what failed, why, and what to do about it. The console prints it
-without a traceback and exits with its ``exit_code``. Any other exception that escapes is a bug: the console prints one
-line that names the file with its traceback, and exits 3.
+without a traceback and exits with its ``exit_code``. Any other exception that escapes is a bug: the console prints its
+traceback, and exits 3.
 
 Each part defines its errors in its own ``errors`` module; they form one tree::
 

@@ -131,6 +131,6 @@ def main() -> None:
             flush_stdout()
             admit_only(None)
     except TyperException as error:
-        sys.exit(report_usage(error, command))
+        sys.exit(report_usage(error))
     except Exception as error:  # noqa: BLE001 - every error of a command is reported
         sys.exit(report(error))

@@ -1,15 +1,13 @@
 """The end of a command by an exception: one line on stderr, and an exit code."""
 
 import contextlib
-import tempfile
 import traceback
 from typing import Any
 
 from ..errors import FAILED, REFUSED, TurnwiseError
 from ..process.output import stderr
-from .terminal.sanitize import indented, one_line
+from .terminal.sanitize import indented, one_line, sanitize
 from .terminal.streams import discard_stdout
-from .usage import explain
 
 UNEXPECTED = 3
 """Exit code of an error that is a bug."""
@@ -18,13 +16,13 @@ OPTIONAL_PACKAGES = frozenset(
 )
 """Packages that training needs and the core does not. If one is missing, the user installs it."""
 MAX_CHARS = 600
-"""Limit on the message of an unexpected error, in characters."""
+"""Limit on the message of a wrong use of the command line, in characters."""
 
 
 def report(error: Exception) -> int:
     """Print why a command ended and return its exit code. Only the message of a ``TurnwiseError`` may have lines.
 
-    The traceback of an unexpected error is written to a file. A closed pipe behind stdout ends the command silently.
+    An unexpected error is a bug, and prints its traceback. A closed pipe behind stdout ends the command silently.
     """
     if isinstance(error, BrokenPipeError):
         discard_stdout()
@@ -43,27 +41,16 @@ def report(error: Exception) -> int:
         discard_stdout()  # it may be the one that cannot be written
         place = ", ".join(f"`{one_line(str(name), None)}`" for name in (error.filename, error.filename2) if name)
         return _printed(f"{place or 'a file, a folder or stdout'}: {error.strerror}", REFUSED)
-    text = one_line(f"{type(error).__name__}: {error}", MAX_CHARS)
-    return _printed(f"unexpected error: {text}{_kept(error)}", UNEXPECTED)
+    return _printed(f"unexpected error:\n{sanitize(''.join(traceback.format_exception(error)))}", UNEXPECTED)
 
 
-def report_usage(error: Any, command: Any) -> int:
+def report_usage(error: Any) -> int:
     """Print why the arguments fit no command, and return the exit code. A group without a command prints its help."""
     if type(error).__name__ == "NoArgsIsHelpError":
         return _printed(error.ctx.get_help(), REFUSED, prefix="")
-    return _printed(explain(error, command), REFUSED)
-
-
-def _kept(error: Exception) -> str:
-    """Write the traceback to a file that only this user reads; return the end of the message that names it."""
-    try:
-        with tempfile.NamedTemporaryFile(
-            "w", prefix="turnwise-traceback-", suffix=".txt", delete=False, encoding="utf-8", errors="replace"
-        ) as file:
-            file.write("".join(traceback.format_exception(error)))
-    except OSError:
-        return " (its traceback could not be written: set TMPDIR to a folder that can be)"
-    return f" (its traceback is in `{file.name}`)"
+    path = error.ctx.command_path if error.ctx else "turnwise"
+    message = one_line(error.format_message().rstrip(".\n"), MAX_CHARS)
+    return _printed(f"{message}; see `{one_line(path)} --help`", REFUSED)
 
 
 def _printed(message: str, code: int, *, prefix: str = "turnwise: ") -> int:

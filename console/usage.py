@@ -1,24 +1,16 @@
-"""The words of the command line itself: help texts without a library's notation, and a wrong argument as one line."""
+"""The parameters of the commands as the help texts show them, without a library's notation."""
 
-import re
 from collections.abc import Iterator
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 import typer
 
-from ..errors import reason
 from ..process.start import set_variable
 from ..store.project import RUNS_VARIABLE
-from .terminal.sanitize import one_line
 
-MAX_VALUE_CHARS = 60
-"""Limit on a wrong value in a message, in characters."""
 METAVARS = {"int": "N", "float": "X", "Path": "PATH", "str": "TEXT"}
 """The placeholder of an option's value, by the name of its type."""
-UNKNOWN_COMMAND = re.compile(r"No such command '(?P<name>.*?)'\.", re.DOTALL)
-EXTRA_ARGUMENTS = re.compile(r"Got unexpected extra argument.*\((?P<words>.*)\)", re.DOTALL)
 
 
 class Command(typer.core.TyperCommand):
@@ -91,68 +83,3 @@ def leaves(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str
             yield from leaves(one, (*path, name))
     else:
         yield path, command
-
-
-def explain(error: Any, root: Any) -> str:
-    """Return a wrong use of the command line as one line: what is wrong, the nearest name, and where help is."""
-    if hasattr(error, "option_name") and not hasattr(error, "possibilities"):
-        needs = "takes no value" if "does not take" in error.message else "needs a value"
-        return f"the option `{_short(error.option_name)}` {needs}"
-    if error.ctx is None:
-        return f"{one_line(error.format_message(), None)}; `turnwise --help` lists the commands"
-    command = one_line(error.ctx.command_path, None)
-    return f"{_wrong(error, command, root)}; `{command} --help` lists {_listed(error.ctx.command)}"
-
-
-def _listed(command: Any) -> str:
-    return "the commands" if isinstance(command, typer.core.TyperGroup) else "the options"
-
-
-def _wrong(error: Any, command: str, root: Any) -> str:
-    message = error.format_message()
-    if hasattr(error, "possibilities"):
-        known = [name for one in error.ctx.command.get_params(error.ctx) for name in (*one.opts, *one.secondary_opts)]
-        return f"`{command}` has no option `{_short(error.option_name)}`{_near(error.option_name, known)}"
-    if unknown := UNKNOWN_COMMAND.match(message):
-        return _unknown_command(unknown["name"], command, error.ctx.command, root)
-    if extra := EXTRA_ARGUMENTS.match(message):
-        return f"`{command}` takes no further argument, got `{_short(extra['words'])}`"
-    parameter = getattr(error, "param", None)
-    if parameter is None:
-        return _short(message.rstrip("."), None)
-    is_option = parameter.param_type_name == "option"
-    if not error.message:
-        name = f"the option `{parameter.opts[0]}`" if is_option else parameter.metavar or parameter.name.upper()
-        return f"`{command}` needs {name}"
-    return _invalid(error, parameter, parameter.opts[0] if is_option else parameter.metavar or parameter.name.upper())
-
-
-def _invalid(error: Any, parameter: Any, name: str) -> str:
-    """Return why the value of a parameter is not valid; a choice names the nearest one."""
-    details: list[Any] = getattr(error.__cause__, "errors", list)()
-    value = details[0]["input"] if details else None
-    why = reason(details[0]) if details else error.message
-    kind = parameter.type_descriptor
-    if kind.is_choice:
-        choices = [str(getattr(choice, "value", choice)) for choice in kind.choices]
-        why = f"must be one of {', '.join(choices)}{_near(str(value), choices)}"
-    if str(value) == "nan":
-        why = "must be a finite number"
-    given = f" {_short(value)}" if isinstance(value, str | int | float) else ""
-    return f"`{name}{given}`: {_short(why, None)}"
-
-
-def _unknown_command(name: str, command: str, group: Any, root: Any) -> str:
-    """Return that a group lacks a command, with the nearest one of the group or, by its last word, of another group."""
-    elsewhere = [" ".join(("turnwise", *path)) for path, _ in leaves(root) if path[-1] == name]
-    near = f" (did you mean `{' or '.join(elsewhere)}`?)" if elsewhere else _near(name, list(group.commands))
-    return f"`{command}` has no command `{_short(name)}`{near}"
-
-
-def _near(word: str, known: list[str]) -> str:
-    close = get_close_matches(word, known, n=1, cutoff=0.5)
-    return f" (did you mean `{close[0]}`?)" if close else ""
-
-
-def _short(text: object, limit: int | None = MAX_VALUE_CHARS) -> str:
-    return one_line(str(text), limit)

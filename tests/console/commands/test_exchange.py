@@ -161,7 +161,7 @@ def test_demonstrations_with_pictures_are_encoded(tmp_path: Path) -> None:
 
 
 WRONG = [
-    (["trajectories", "export"], "`turnwise trajectories export` needs the option `--out`"),
+    (["trajectories", "export"], "Missing option '--out'"),
     (
         ["trajectories", "export", "t0", "--run", "demo", "--out", "x"],
         "by their ids, or select them by filters, but not both",

@@ -133,7 +133,7 @@ def test_a_trajectory_names_the_updates_it_went_into(turnwise: Turnwise, trained
     [
         (("runs", "rr", "1"), "no run rr in the store (did you mean 'r'?)"),
         (("runs", "r", "3"), "run r has no update 3 (did you mean 2?); it has updates 1 to 2"),
-        (("runs", "r", "0"), "`UPDATE 0`: must be at least 1"),
+        (("runs", "r", "0"), "Invalid value for 'UPDATE': Input should be greater than or equal to 1"),
         (("runs", "r", "2", "--trajectory", "g2-9"), "did not train on trajectory g2-9 (did you mean 'g2-"),
         (("trajectories", "g2-9"), "no trajectory g2-9 in the store (did you mean 'g2-"),
     ],
