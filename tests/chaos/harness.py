@@ -84,9 +84,10 @@ class Launch:
 
 
 def command(folder: Path, *arguments: str, fault: str = "") -> subprocess.CompletedProcess[str]:
-    """Another command on the run's store, to its end."""
+    """Another command on the run's store, to its end; a module of Python if the first argument is ``-m``."""
+    program = sys.executable if arguments[0] == "-m" else PROGRAM
     return subprocess.run(
-        [PROGRAM, *arguments, "--store", url(folder)],
+        [program, *arguments, "--store", url(folder)],
         cwd=folder,
         capture_output=True,
         text=True,

@@ -112,7 +112,7 @@ MISTAKES = [
     (f"model new m --env {ENV} --arch gpt", "unknown architecture 'gpt': set `--arch` to qwen3 or llama"),
     ("model merge nowhere merged", "there is neither a folder `nowhere` nor a run of this name in the store"),
     ("sandbox check --backend dokcer", "no sandbox backend is called `dokcer` (did you mean 'docker'?)"),
-    ("sandbox build gui", "unknown image 'gui'; the images are code, web, desktop"),
+    ("sandbox build gui", "unknown image 'gui'; the images are code, desktop, web"),
     ("db stats --store foo://x", "a store is SQLite or PostgreSQL, not foo"),
     ("db gc --max-size 3XB", "is not a size; write a number and a unit, such as `500MiB` or `1GiB`"),
     ("db check --store sqlite:///no.db", "a run creates it, or `turnwise db upgrade --store sqlite:///no.db`"),

@@ -118,7 +118,7 @@ METHODS: dict[str, Method] = {
         ),
         LOSS,
         effect=patched,
-        before=(DEMONSTRATIONS, ("trajectories", "experts", "experts.jsonl")),
+        before=(DEMONSTRATIONS, ("-m", "turnwise.envs.worlds.semi_online.experts", "experts.jsonl")),
     ),
     "success_backfill": Method(
         (*POOL, 'replay_buffer.name="success_backfill"'), (*LOSS, "replay_buffer/filled_groups"), effect=REUSED

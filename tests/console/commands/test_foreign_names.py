@@ -1,6 +1,7 @@
 """The commands and pages that read a store import no module that only the store names."""
 
 import json
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 from turnwise.console.viewer.application import application
 from turnwise.console.viewer.security import LOOPBACK, Door
+from turnwise.envs.worlds.semi_online.env import COMMAND
 from turnwise.store import operations
 from turnwise.store.database import open_database
 
@@ -65,12 +67,14 @@ def test_commands_and_pages(stored_names: str, turnwise: Turnwise, tmp_path: Pat
     commands = {
         ("trajectories", "replay", name): 1,
         ("trajectories", "export", "--format", "atif", "--out", str(tmp_path / "atif")): 2,
-        ("trajectories", "experts", str(tmp_path / "experts.jsonl")): 2,
     }
     for command, code in commands.items():
         ended = turnwise(*command, "--store", stored_names)
         assert (ended.code, "stored_world" in sys.modules) == (code, False), command
         assert "a name in data imports nothing; if you trust its module, add `--import stored_world`" in ended.err
+    written = [sys.executable, *COMMAND.split()[1:], str(tmp_path / "experts.jsonl"), "--store", stored_names]
+    refused = subprocess.run(written, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert "add `--import stored_world`" in refused.stderr
     database = open_database(stored_names, read_only=True)
     client = TestClient(application(database, Door(LOOPBACK, None)), base_url="http://127.0.0.1:8600")
     page = client.get(f"/api/trajectories/{name}/replay")
@@ -82,4 +86,6 @@ def test_commands_and_pages(stored_names: str, turnwise: Turnwise, tmp_path: Pat
     for command in commands:
         ended = turnwise(*command, "--import", "stored_world", "--store", stored_names)
         assert ended.code == 0, ended
+    read = subprocess.run([*written, "--import", "stored_world"], cwd=tmp_path, capture_output=True, timeout=60)
+    assert (read.returncode, (tmp_path / "experts.jsonl").read_text().count("Greet.")) == (0, 1), read
     assert json.loads(next((tmp_path / "atif").glob("*.json")).read_text())["steps"][0]["message"] == "Greet."
