@@ -121,9 +121,10 @@ class ChatApi:
                 f"{named}: no connection can be made: {scrubbed(str(error))}; check the variables `HTTP_PROXY`, "
                 "`HTTPS_PROXY`, `ALL_PROXY`, `NO_PROXY`, `SSL_CERT_FILE` and `SSL_CERT_DIR`"
             ) from None
-        self._headers: dict[str, str | openai.Omit] = {} if key else {"Authorization": openai.Omit()}
+        # `OPENAI_ORG_ID`, `OPENAI_PROJECT_ID` and `OPENAI_API_KEY` belong to another server.
+        left_out = ("OpenAI-Organization", "OpenAI-Project", *(() if key else ("Authorization",)))
+        self._headers: dict[str, str | openai.Omit] = {name: openai.Omit() for name in left_out}
         self._client = openai.AsyncOpenAI(
-            # A key is required: `OPENAI_API_KEY` would be read, and sent to any server.
             api_key=key or "none",
             base_url=base,
             default_query=dict(given.params),

@@ -25,6 +25,8 @@ class Counter:
         self.in_flight = self.most = self.arrived = self.connections = 0
         self.requested: set[tuple[str, str | None]] = set()
         """The paths of all requests, each with its ``Authorization``."""
+        self.headers: set[str] = set()
+        """The names of their headers."""
 
     def handle(self, body: dict[str, Any]) -> bytes:
         """Count a request, wait for its wave, and return the body of the response."""
@@ -55,6 +57,7 @@ def serving(counter: Counter) -> Iterator[str]:
 
         def do_POST(self) -> None:
             counter.requested.add((self.path, self.headers["Authorization"]))
+            counter.headers |= {name.lower() for name in self.headers}
             answer = counter.handle(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
             self.send_response(200)
             self.send_header("Content-Length", str(len(answer)))

@@ -225,12 +225,14 @@ def test_a_key_is_sent_and_never_shown(monkeypatch: pytest.MonkeyPatch) -> None:
         assert "hunter" not in str(raised.value)
 
 
-def test_the_key_of_openai_is_not_sent_to_another_server(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "hunter")
+def test_what_names_an_account_of_openai_is_not_sent_to_another_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("API_KEY", "ORG_ID", "PROJECT_ID"):
+        monkeypatch.setenv(f"OPENAI_{name}", "hunter")
     counter = Counter("go")
     with serving(counter) as url:
         from_url(f"{url}/chat/completions/")
     assert counter.requested == {("/v1/chat/completions", None)}
+    assert counter.headers.isdisjoint({"openai-organization", "openai-project"})
 
 
 @pytest.mark.parametrize("value", [None, "", " ", "hun ter", "hunter\nx: y", "hünter"])
