@@ -9,9 +9,9 @@ import re
 from pathlib import Path
 from typing import Any
 
+from ..base.process.start import absolute
+from ..base.user_files import read_json_object
 from ..errors import TurnwiseError
-from ..process.start import absolute
-from ..user_files import read_json_object
 from .hub import is_reachable
 
 HUB_ID = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from time import monotonic, process_time
 from typing import Any
 
-from ..logs import LogFolder
+from ..base.logs import LogFolder
 from ..store.database import Database, open_database
 from ..store.database_errors import RETRY_S, retried
 from ..store.errors import StoreError

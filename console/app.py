@@ -6,10 +6,10 @@ import os
 import sys
 from typing import NoReturn
 
+from ..base.process.children import descendants, end_descendants, end_pools, isolate_signals
+from ..base.process.output import stderr, stdout
+from ..base.process.start import record_start
 from ..errors import TurnwiseError
-from ..process.children import descendants, end_descendants, end_pools, isolate_signals
-from ..process.output import stderr, stdout
-from ..process.start import record_start
 from ..trainer.shutdown import SHUTDOWN
 from .terminal.streams import prepare_streams
 

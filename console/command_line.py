@@ -13,10 +13,10 @@ import typer
 from typer.exceptions import TyperException
 
 from .. import __version__
+from ..base.logs import set_level
+from ..base.process.output import claim_output
+from ..base.process.user_code import admit, admit_only
 from ..errors import TurnwiseError
-from ..logs import set_level
-from ..process.output import claim_output
-from ..process.user_code import admit, admit_only
 from .commands import (
     compare,
     db,

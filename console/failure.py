@@ -4,8 +4,8 @@ import contextlib
 import traceback
 from typing import Any
 
+from ..base.process.output import stderr
 from ..errors import FAILED, REFUSED, TurnwiseError
-from ..process.output import stderr
 from .terminal.sanitize import indented, one_line, sanitize
 from .terminal.streams import discard_stdout
 

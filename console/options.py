@@ -12,9 +12,9 @@ from urllib.parse import quote
 
 import typer
 
+from ..base.logs import Level, to_terminal
+from ..base.masking import without_secrets
 from ..errors import TurnwiseError
-from ..logs import Level, to_terminal
-from ..masking import without_secrets
 from ..records import Purpose, Status
 from ..store.project import DEFAULT_STORE, InvalidProject, project_store
 from .terminal.output import console

@@ -6,9 +6,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..base.logs import LEVELS, Level, files, parse
+from ..base.user_files import UnreadableFile, open_regular_file
 from ..errors import TurnwiseError
-from ..logs import LEVELS, Level, files, parse
-from ..user_files import UnreadableFile, open_regular_file
 
 if TYPE_CHECKING:
     from ..store.database import Database

@@ -6,7 +6,7 @@ from typing import Any
 
 import typer
 
-from ..process.start import set_variable
+from ..base.process.start import set_variable
 from ..store.project import RUNS_VARIABLE
 
 METAVARS = {"int": "N", "float": "X", "Path": "PATH", "str": "TEXT"}

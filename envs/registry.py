@@ -3,7 +3,7 @@
 An id is Gymnasium's. It is registered in one of three ways:
 
 * ``gymnasium.register`` in this process;
-* a module that registers when it is imported: ``"my_pkg.envs:Id-v0"``, if a person named it (``process.user_code``);
+* a module that registers when it is imported: ``"my_pkg.envs:Id-v0"``, if a person named it (``user_code``);
 * an entry point of an installed package in the group ``turnwise.envs``: a module that registers when it is imported, or
   a callable that registers.
 
@@ -27,7 +27,7 @@ from typing import Any
 import gymnasium
 from gymnasium.envs.registration import EnvSpec, load_env_creator
 
-from ..process.user_code import import_named
+from ..base.process.user_code import import_named
 from .base import Adapted, TurnEnv
 from .errors import EnvironmentBroken, EnvironmentFailed, UnknownEnvironment
 from .options import as_declared, misfit

@@ -20,7 +20,7 @@ import numpy as np
 from gymnasium.spaces import Box, Dict, OneOf, Space, Tuple
 from numpy.typing import NDArray
 
-from ..pictures import has_second_header, is_deep, on_white
+from ..base.pictures import has_second_header, is_deep, on_white
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 HEADER = struct.Struct(">8sI4sII5BI")

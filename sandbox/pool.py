@@ -21,7 +21,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from ..circuit_breaker import CircuitBreaker
+from ..base.circuit_breaker import CircuitBreaker
 from .backends.protocol import Backend
 from .errors import LeaseTimeout, NoEngine, NoImage, NotTrusted, SandboxError, TooLarge, classify
 from .sandbox import Sandbox

@@ -21,8 +21,8 @@ from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import ArgumentError, DBAPIError, DisconnectionError
 from sqlalchemy.pool import ConnectionPoolEntry
 
-from ..masking import without_secrets
-from ..process.start import absolute
+from ..base.masking import without_secrets
+from ..base.process.start import absolute
 from . import migrate
 from .content.blob_root import read_blob_root
 from .content.blobs import BlobStore

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from ..base.process.start import absolute
+from ..base.user_files import UnreadableFile, read_toml
 from ..errors import TurnwiseError, reason, suggestion
-from ..process.start import absolute
-from ..user_files import UnreadableFile, read_toml
 from .errors import StoreError
 
 if TYPE_CHECKING:

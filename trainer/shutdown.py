@@ -27,10 +27,10 @@ from math import inf
 from time import monotonic, sleep
 from typing import NoReturn
 
+from ..base.process.children import end_descendants, signals_isolated
+from ..base.process.output import discard_output, stderr, stdout
+from ..base.process.start import recorded_start
 from ..errors import FAILED
-from ..process.children import end_descendants, signals_isolated
-from ..process.output import discard_output, stderr, stdout
-from ..process.start import recorded_start
 
 LOG = logging.getLogger(__name__)
 

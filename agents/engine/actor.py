@@ -21,8 +21,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
+from ...base.logs import LogFolder
 from ...errors import TurnwiseError
-from ...logs import LogFolder
 from ..model_folder import adapter_settings, base_model, is_adapter, reads_images
 from ..placement import OFF_SANDBOX_NODES, own_node
 from .config import DEFAULT_MAX_MODEL_LEN, MAX_IMAGES, EngineConfig, engine_arguments

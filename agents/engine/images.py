@@ -15,7 +15,7 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ...pictures import has_second_header, is_deep, on_white
+from ...base.pictures import has_second_header, is_deep, on_white
 from ..tokens.renderer import PNG_SIGNATURE, ImageSpan
 from .config import FEATURES_KEPT_BYTES
 

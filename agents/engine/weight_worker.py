@@ -26,7 +26,7 @@ from vllm.distributed.weight_transfer.base import (
 from vllm.distributed.weight_transfer.factory import WeightTransferEngineFactory
 from vllm.platforms import current_platform
 
-from ...process.freed_memory import return_freed_memory
+from ...base.process.freed_memory import return_freed_memory
 from ..weights.base import WeightReceiver, transport
 from ..weights.served_adapter import load_adapter, merged_folder, merged_weights
 from . import cpu_patches, model_patches

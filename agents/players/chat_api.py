@@ -20,8 +20,8 @@ from contextvars import ContextVar
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from ...base.masking import scrubbed, without_secrets
 from ...errors import TurnwiseError
-from ...masking import scrubbed, without_secrets
 from ..errors import AnswerLate, ContextOutgrown, EngineFailed, ModelRefused, PolicyFailed
 
 if TYPE_CHECKING:

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from time import process_time
 from typing import Any
 
+from ...base.logs import LogFolder
+from ...base.process.children import isolate_signals
+from ...base.process.user_code import admit_only
 from ...envs.registry import load_plugins
 from ...envs.runner.call_thread import abandoned_threads
 from ...envs.runner.env_thread import EnvThread
 from ...envs.sandboxes import lease_from_run, refuse_leases
-from ...logs import LogFolder
-from ...process.children import isolate_signals
-from ...process.user_code import admit_only
 from ...records import Group, Outcome, Purpose, Screenshots, Trajectory
 from ...store.content.blob_root import BlobRoot
 from ...store.content.blobs import BlobStore

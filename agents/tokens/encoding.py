@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ...user_files import read_json_object
+from ...base.user_files import read_json_object
 from ..errors import UnusableChat
 from ..model_folder import base_model
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
-from ...pictures import has_second_header
+from ...base.pictures import has_second_header
 from ...records import Role
 from .encoding import Encoder
 

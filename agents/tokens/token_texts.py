@@ -7,7 +7,7 @@ from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
-from ...process.start import absolute
+from ...base.process.start import absolute
 from ...records import Trajectory
 from ...store import queries
 from ...store.database import Database

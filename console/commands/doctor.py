@@ -141,12 +141,12 @@ def _model(model: str) -> Part:
     """Check whether turnwise can train a model, by its folder or hub id."""
     from ...agents.model_folder import base_model, model_folder
     from ...agents.tokens.renderers import load_renderer
+    from ...base.user_files import read_json_object
     from ...errors import TurnwiseError
     from ...trainer.config.schema import RunConfig
     from ...trainer.config.sections import EnvironmentConfig
     from ...trainer.preflight.check import check
     from ...trainer.preflight.refusal import Command, Subject, refuse
-    from ...user_files import read_json_object
 
     try:
         folder = model_folder(model, "--model")

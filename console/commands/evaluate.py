@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ...base.masking import without_secrets
+from ...base.rates import MAX_SAMPLES, is_counted
 from ...errors import TurnwiseError
-from ...masking import without_secrets
-from ...rates import MAX_SAMPLES, is_counted
 from ...records import Split, Status
 from ...store.project import DEFAULT_STORE, InvalidProject, default_store
 from ..options import (

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from ...base.process.start import absolute
+from ...base.user_files import open_regular_file
 from ...errors import TurnwiseError
-from ...process.start import absolute
 from ...records import Group, Source, Split, Task, Trajectory
 from ...store.project import DEFAULT_STORE
-from ...user_files import open_regular_file
 from ..options import (
     MAX_COUNT,
     Imports,

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ...logs import Level, files
+from ...base.logs import Level, files
 from ...store.project import DEFAULT_STORE
 from ..options import Json, Run, Store, open_store
 from ..run_logs import HEAD, NoLogs, Record, Tail, folder_with_logs, is_wanted

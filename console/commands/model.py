@@ -5,8 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
+from ...base.process.start import absolute
 from ...errors import TurnwiseError
-from ...process.start import absolute
 from ...store.project import DEFAULT_STORE
 from ..options import MAX_COUNT, Json, Store, open_store
 from ..terminal.output import echo, print_json

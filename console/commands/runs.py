@@ -17,7 +17,7 @@ from ..terminal.sanitize import one_line
 from ..terminal.tables import print_table
 
 if TYPE_CHECKING:
-    from ...rates import Rate
+    from ...base.rates import Rate
     from ...store.database import Database
     from ...store.queries.lists import RunRow
     from ...store.queries.run_details import DrivenRun, RunDetails

@@ -85,7 +85,7 @@ def build_reward(name: str, reward: str, options: dict[str, Any]) -> "RewardShap
     """
     from pydantic import ValidationError
 
-    from ...process.user_code import imported
+    from ...base.process.user_code import imported
     from ...trainer.algorithms.rewards.base import RewardShaper
 
     if not re.fullmatch(NAME_PATTERN, name):

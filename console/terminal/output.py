@@ -18,8 +18,8 @@ from typing import Any, Literal
 
 from rich.console import Console
 
-from ...process.output import stderr as errors
-from ...process.output import stdout
+from ...base.process.output import stderr as errors
+from ...base.process.output import stdout
 from .sanitize import indented, one_line, sanitize, wrapped
 
 GUTTER = "| "

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
-from ...rates import Rate
+from ...base.rates import Rate
 from .output import echo
 from .tables import print_table
 

@@ -9,8 +9,8 @@ import io
 import os
 import sys
 
+from ...base.process.output import stdout
 from ...errors import TurnwiseError
-from ...process.output import stdout
 
 _STREAMS = (("stdin", "r"), ("stdout", "w"), ("stderr", "w"))
 

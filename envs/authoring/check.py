@@ -11,7 +11,7 @@ from enum import StrEnum
 from traceback import walk_tb
 from typing import Any
 
-from ...process import event_loop
+from ...base.process import event_loop
 from ...sandbox.errors import LeaseTimeout, NodeLost, SandboxBusy, SandboxLost, StartFailed
 from ..errors import EnvError, EnvTimeout
 from ..registry import spec

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import methodcaller
 
-from ...process import event_loop
+from ...base.process import event_loop
 from ...records import SPLITS
 from ..base import TurnEnv
 from ..episode import EpisodeEnv

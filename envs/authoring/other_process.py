@@ -14,8 +14,8 @@ from dataclasses import asdict, replace
 from itertools import islice
 from typing import Any
 
-from ...process.children import isolate_signals
-from ...process.output import claim_output, stdout
+from ...base.process.children import isolate_signals
+from ...base.process.output import claim_output, stdout
 from ..base import TurnEnv, checked_actions, checked_vocabulary
 from ..errors import EnvError
 from ..registry import spec

@@ -7,8 +7,8 @@ actions, ``:hint`` shows the oracle's action, ``:help`` describes the actions, `
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 
+from ...base.process.children import copies_end
 from ...errors import TurnwiseError
-from ...process.children import copies_end
 from ..base import Obs, TurnEnv, checked_actions, checked_oracle
 from ..errors import EnvironmentBroken, wrap_error
 from ..runner.observations import instructions, parts, png

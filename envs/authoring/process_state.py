@@ -13,7 +13,7 @@ import threading
 import time
 from pathlib import Path
 
-from ...process.children import descendants
+from ...base.process.children import descendants
 from ..runner.call_thread import CallThread
 
 SETTLE_TIMEOUT_S = 0.5

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
-from ...user_files import UnreadableFile, open_regular_file
+from ...base.user_files import UnreadableFile, open_regular_file
 from ..errors import EnvironmentBroken
 
 Row: TypeAlias = dict[str, Any]

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Any
 
-from ...process.children import copies_end, unblock_signals
+from ...base.process.children import copies_end, unblock_signals
 from ..base import Adapted, TurnEnv
 
 LOG = logging.getLogger(__name__)

@@ -26,8 +26,8 @@ from uuid import uuid4
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from ...base.logs import log_errors
 from ...errors import suggestion
-from ...logs import log_errors
 from ..errors import NoEngine, NoImage, StartFailed, classify
 from ..images.build import build, engine_client
 from ..images.reference import image_reference, registered

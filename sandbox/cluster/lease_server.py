@@ -19,7 +19,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, cast
 
-from ...logs import log_errors
+from ...base.logs import log_errors
 from ..errors import SandboxBroken, SandboxError
 from ..guest.frames import encode
 from ..pool import Pool

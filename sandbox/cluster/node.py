@@ -15,7 +15,7 @@ from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from ...logs import LogFolder, log_errors
+from ...base.logs import LogFolder, log_errors
 from ..backends.registry import check_options, make_backend
 from ..errors import NoEngine, SandboxError
 from ..pool import Pool

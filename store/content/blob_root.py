@@ -14,7 +14,7 @@ from pathlib import Path
 
 from sqlalchemy import Connection, select, text, update
 
-from ...masking import without_secrets
+from ...base.masking import without_secrets
 from ..errors import StoreError
 from ..schema import insert_once, store_setting
 from ..schema.types import uuid7

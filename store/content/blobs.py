@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import Connection, bindparam, select, update
 
-from ...masking import without_secrets
+from ...base.masking import without_secrets
 from ..errors import BlobCorrupt, BlobMissing, StoreError, StoreFull
 from ..schema import KEYS_MAX, among, blob, insert_once
 from .blob_root import MARKER, BlobRoot

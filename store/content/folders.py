@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
-from ...masking import without_secrets
+from ...base.masking import without_secrets
 from ..database_errors import Place
 from ..errors import BlobMissing, StoreError, StoreUnavailable
 

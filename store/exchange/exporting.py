@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Protocol
 from uuid import uuid4
 
-from ...masking import scrubbed
+from ...base.masking import scrubbed
 from ...records import Status
 from ..database import Database
 from ..errors import ExchangeError

@@ -11,8 +11,8 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any, BinaryIO
 
+from ...base.user_files import open_regular_file
 from ...records import Group, Horizon, Task, Trajectory
-from ...user_files import open_regular_file
 from ..errors import ExchangeError
 from . import decode_parquet
 from .columns import Codec, arrow, codec_of, present, record_columns, struct_codec

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ...masking import scrubbed
+from ...base.masking import scrubbed
 from ...records import Step
 from .episodes import Episode
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from sqlalchemy import Connection, func, select, text
 from sqlalchemy.exc import DBAPIError
 
-from ...masking import without_secrets
+from ...base.masking import without_secrets
 from ..content.blobs import IN_FOLDER
 from ..database import Database
 from ..database_errors import to_store_error

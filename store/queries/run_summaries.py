@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Integer, and_, case, cast, false, func, select
 
-from ...rates import Rate
+from ...base.rates import Rate
 from ...records import Purpose
 from ..schema import EVALUATION, RESULT, among, batch_item, metric, rollout_group, task, train_batch, trajectory
 from ..schema import run as run_table

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 import typer
+from turnwise.base.process.start import recorded_start, restore
 from turnwise.console.command_line import app
 from turnwise.console.usage import leaves
-from turnwise.process.start import recorded_start, restore
 from turnwise.store.database import open_database
 from turnwise.store.project import run_folder
 from turnwise.tests.store.making import create_run

@@ -6,7 +6,19 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-SHIPPED = ("agents", "console", "envs", "migrations", "sandbox", "store", "trainer", "benchmarks", "examples", "tools")
+SHIPPED = (
+    "agents",
+    "base",
+    "console",
+    "envs",
+    "migrations",
+    "sandbox",
+    "store",
+    "trainer",
+    "benchmarks",
+    "examples",
+    "tools",
+)
 TEXT = {".py", ".md", ".toml", ".sh", ".yaml", ".yml", ".lock", ".svg", ".ini", ".mako", ""}
 INDEX_HOSTS = re.compile(r"py" r"pi\.org|python" r"hosted\.org|npm" r"js\.(org|com)|deb\.deb" r"ian\.org")
 UNSAFE = re.compile(

@@ -15,8 +15,8 @@ from pkgutil import iter_modules
 from types import ModuleType
 from typing import TypeVar
 
+from ...base.process.user_code import imported
 from ...errors import TurnwiseError, suggestion
-from ...process.user_code import imported
 
 T = TypeVar("T")
 

@@ -18,6 +18,8 @@ from ...agents.placement import lost_actor, nodes_of_actors, on_node
 from ...agents.players.policy import PolicyPlayer, ThinkingPlayer
 from ...agents.rollout.worker import PolicyPlayerFactory, RolloutWorker, WorkerSpec
 from ...agents.store_actor import StoreActor, nearest_writer, send_to
+from ...base.logs import LogFolder
+from ...base.process.user_code import admitted
 from ...envs.sandboxes import (
     NodeSupervisor,
     any_sandboxed,
@@ -27,8 +29,6 @@ from ...envs.sandboxes import (
 )
 from ...envs.tasks import env_key_of
 from ...errors import TurnwiseError
-from ...logs import LogFolder
-from ...process.user_code import admitted
 from ...store.database import Database
 from ...store.writing.client import StoreClient
 from ...store.writing.commit_queue import CommitQueue

@@ -15,8 +15,8 @@ from typing import Any
 
 from ...agents.placement import lost_actor
 from ...agents.weights.base import EngineLost, WeightSender
+from ...base.logs import log_errors
 from ...errors import TurnwiseError
-from ...logs import log_errors
 from ..telemetry.counter_sums import CounterSums
 
 LOG = logging.getLogger(__name__)

@@ -11,9 +11,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from ...base.process.user_code import admit
+from ...base.user_files import UnreadableFile, parse_toml, read_toml
 from ...errors import suggestion
-from ...process.user_code import admit
-from ...user_files import UnreadableFile, parse_toml, read_toml
 from ..algorithms import presets
 from .errors import ConfigError, explain
 from .schema import RunConfig

@@ -12,8 +12,8 @@ from ...agents.engine.request import MIN_TEMPERATURE, check_temperature
 from ...agents.model_folder import model_folder
 from ...agents.rollout.timeouts import Timeouts
 from ...agents.weights.base import check_name
+from ...base.rates import MAX_SAMPLES
 from ...errors import shown
-from ...rates import MAX_SAMPLES
 from ...records import Screenshots
 from .errors import ConfigError
 

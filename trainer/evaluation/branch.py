@@ -8,8 +8,8 @@ from typing import Any
 
 from ...agents.reexecution.continuation import BranchRefused, StoredStart, continue_from
 from ...agents.reexecution.stored import load
+from ...base.process import event_loop
 from ...envs.sandboxes import sandbox_settings
-from ...process import event_loop
 from ...records import Group, GroupState, Outcome, Purpose
 from ...store.database import Database
 from ..config.sections import EnvironmentConfig

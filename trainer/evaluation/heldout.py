@@ -6,10 +6,10 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
 from ...agents.errors import FIRST_OBSERVATION
+from ...base.logs import log_errors
+from ...base.rates import Counts, Rate, is_counted
 from ...envs.tasks import env_key, env_key_of, make_task
 from ...errors import TurnwiseError
-from ...logs import log_errors
-from ...rates import Counts, Rate, is_counted
 from ...records import SCORED_STATUSES, Group, GroupState, Horizon, Outcome, Purpose, Task, is_success
 from ...store.queries.lists import RunRow
 from ...store.queries.run_summaries import TRAIN, HeldOut, TaskResult

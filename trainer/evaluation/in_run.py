@@ -8,10 +8,10 @@ from math import isnan
 from time import monotonic
 from uuid import uuid4
 
+from ...base.rates import is_counted
 from ...envs.runner.once import enumerated_seeds
 from ...envs.tasks import env_key
 from ...errors import TurnwiseError
-from ...rates import is_counted
 from ...records import SCORED_STATUSES, Outcome, Task
 from ...store.schema import EVALUATION
 from ..cluster.actors import Cluster

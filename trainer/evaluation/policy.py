@@ -23,13 +23,13 @@ from ...agents.players.chat_api import ChatApi
 from ...agents.players.openai import ChatPlayer, chat_server
 from ...agents.rollout.player import Player
 from ...agents.rollout.timeouts import Timeouts
+from ...base.masking import without_secrets
+from ...base.process.start import absolute
+from ...base.user_files import read_json_object
 from ...envs.runner.env_thread import EnvThread
 from ...envs.sandboxes import sandbox_settings
 from ...errors import TurnwiseError, reason
-from ...masking import without_secrets
-from ...process.start import absolute
 from ...records import Group, Horizon, Source, Trajectory
-from ...user_files import read_json_object
 from ..algorithms.horizons.base import LANGUAGE_MODEL_LIMITS, HorizonSchedule
 from ..algorithms.horizons.constant import ConstantHorizon
 from ..config.schema import RunConfig

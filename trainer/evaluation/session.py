@@ -24,12 +24,12 @@ from ... import __version__
 from ...agents.rollout.assignment import Assignment
 from ...agents.rollout.group_runner import GroupRunner
 from ...agents.rollout.progress import Start
+from ...base.logs import log_errors
+from ...base.process import event_loop
+from ...base.process.start import restore
 from ...envs.sandboxes import any_sandboxed, lease_in_process
 from ...envs.tasks import env_key_of
 from ...errors import FAILED, TurnwiseError
-from ...logs import log_errors
-from ...process import event_loop
-from ...process.start import restore
 from ...records import Group, Horizon, Outcome
 from ...store import queries
 from ...store.database import Database

@@ -3,7 +3,7 @@
 import re
 from dataclasses import replace
 
-from ...process.start import absolute
+from ...base.process.start import absolute
 from ...records import PolicyVersion
 from ...store import queries
 from ...store.database import Database

@@ -8,9 +8,9 @@ from time import monotonic
 from typing import Any
 
 from ...agents.engine.request import check_temperature
+from ...base.rates import MAX_SAMPLES
 from ...envs.runner.once import enumerated_seeds
 from ...errors import TurnwiseError
-from ...rates import MAX_SAMPLES
 from ...records import Task
 from ...store.database import open_database
 from ..config.schema import RunConfig

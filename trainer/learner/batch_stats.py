@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from ...base.rates import success_rate
 from ...envs.tasks import env_key
-from ...rates import success_rate
 from ...records import SCORED_STATUSES, UNSCORED, Group, Source, Trajectory
 from ...store.operations import BatchItem
 from ..algorithms.losses.base import SOURCES

@@ -6,8 +6,8 @@ from typing import Any
 from ...agents.hub import is_reachable
 from ...agents.model_folder import NOT_REACHED, is_hub_id
 from ...agents.tiny_vision_model import vision_model_config
+from ...base.process.start import absolute
 from ...errors import TurnwiseError
-from ...process.start import absolute
 from ..config.schema import RunConfig
 from ..warmup.vocabulary import any_images, closed_vocabulary
 from .known_models import KNOWN_MODELS

@@ -20,6 +20,8 @@ from ...agents.tiny_vision_model import new_vision_tokenizer
 from ...agents.tokens.conversation import Conversation
 from ...agents.tokens.renderer import Image, Renderer
 from ...agents.tokens.renderers import load_renderer
+from ...base.process import event_loop
+from ...base.process.start import absolute
 from ...envs.base import TurnEnv
 from ...envs.errors import EnvError, EnvironmentFailed, NotTrainable, UnknownEnvironment
 from ...envs.registry import check_options, spec
@@ -27,8 +29,6 @@ from ...envs.runner.env_thread import EnvThread
 from ...envs.sandboxes import any_sandboxed, missing_images
 from ...envs.spaces import has_images
 from ...errors import TurnwiseError
-from ...process import event_loop
-from ...process.start import absolute
 from ...records import SPLITS
 from ...store import queries
 from ...store.database import Database

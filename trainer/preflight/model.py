@@ -16,8 +16,8 @@ from ...agents.tokens.conversation import Conversation
 from ...agents.tokens.encoding import Encoder, load_tokenizer
 from ...agents.tokens.renderer import Renderer
 from ...agents.tokens.renderers import load_renderer
+from ...base.process.start import absolute
 from ...errors import TurnwiseError
-from ...process.start import absolute
 from ...records import Source
 from ..config.schema import RunConfig
 from ..planning.model_source import config_of

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from ...agents.placement import hosts_of_actors
-from ...masking import without_secrets
+from ...base.masking import without_secrets
 from ...store import queries
 from .refusal import RUNS, Command, Cost, Refusal, Stage, Subject, refuses
 

@@ -5,7 +5,7 @@ No failed group reaches the learner, so an outage does not change the policy.
 
 from time import monotonic
 
-from ...circuit_breaker import CircuitBreaker
+from ...base.circuit_breaker import CircuitBreaker
 
 FAILURES_TO_OPEN = 8
 """Consecutive failed groups after which only probes are opened."""

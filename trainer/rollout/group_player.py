@@ -8,7 +8,7 @@ from ...agents.rollout.assignment import Assignment
 from ...agents.rollout.control import Controller
 from ...agents.rollout.group_runner import MAX_RETRIES
 from ...agents.rollout.progress import Start
-from ...rates import is_counted
+from ...base.rates import is_counted
 from ...records import Group, Outcome, Status
 from ...store.run_store import RunStore
 from .worker_pool import WorkerLost, WorkerPool

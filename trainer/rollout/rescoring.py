@@ -14,7 +14,7 @@ from math import nan
 from statistics import correlation, fmean
 from typing import Any
 
-from ...process import event_loop
+from ...base.process import event_loop
 from ...records import SCORED_STATUSES
 from ...store import queries
 from ...store.database import Database

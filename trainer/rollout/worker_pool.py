@@ -16,8 +16,8 @@ from typing import Any
 
 from ...agents.placement import reason_of_loss
 from ...agents.rollout.assignment import Assignment
+from ...base.logs import log_errors
 from ...errors import TurnwiseError
-from ...logs import log_errors
 from ...records import Outcome
 
 LOG = logging.getLogger(__name__)

@@ -7,7 +7,7 @@ from math import sqrt
 from statistics import fmean, stdev
 from typing import Any
 
-from ...rates import Z95, Rate
+from ...base.rates import Z95, Rate
 from ...store import queries
 from ...store.database import Database
 from ...store.queries.run_details import DrivenRun

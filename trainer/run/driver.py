@@ -10,8 +10,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ... import __version__
+from ...base.logs import LogFolder
 from ...errors import FAILED, TurnwiseError
-from ...logs import LogFolder
 from ...store.database import Database
 from ...store.errors import Fenced
 from ...store.project import run_folder

@@ -18,9 +18,9 @@ from time import monotonic
 
 from sqlalchemy import Connection
 
-from ...logs import LogFolder
-from ...process import event_loop
-from ...process.start import restore
+from ...base.logs import LogFolder
+from ...base.process import event_loop
+from ...base.process.start import restore
 from ...store import queries
 from ...store.database import Database, open_database, sqlite_file
 from ...store.errors import NotFound

@@ -8,8 +8,8 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from ...masking import without_secrets
-from ...rates import newcombe
+from ...base.masking import without_secrets
+from ...base.rates import newcombe
 from ...records import GroupState
 from ...store import queries
 from ...store.queries.run_details import FilteredGroups

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
-from ...rates import Rate
+from ...base.rates import Rate
 from ...records import GroupState, Limit
 
 REWARD_PART = "reward_part/"

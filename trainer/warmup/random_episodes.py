@@ -20,12 +20,12 @@ from queue import Empty, Full, Queue
 from random import Random
 from time import monotonic
 
+from ...base.process.children import copies_end
 from ...envs.base import TurnEnv
 from ...envs.registry import make
 from ...envs.runner.once import checked_seeds
 from ...envs.tasks import env_key_of
 from ...errors import TurnwiseError
-from ...process.children import copies_end
 from ..config.sections import EnvironmentConfig
 from ..learner.sft import SftExample
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ....logs import LEVELS
+from ....base.logs import LEVELS
 from ....records import GroupState, Purpose, Status
 from ....store.database import Database
 from ..given import NUMBER, SPAN, TEXT, Given, Values

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import get_args
 
-from ....logs import LEVELS, Level, files
+from ....base.logs import LEVELS, Level, files
 from ....store import queries
 from ....store.database import Database
 from ...run_logs import HEAD, NoLogs, Record, Tail, folder_with_logs, is_wanted

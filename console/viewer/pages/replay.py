@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ....agents.reexecution.stored import missing_environment, not_executable
+from ....base.process.user_code import not_imported
 from ....envs.registry import is_registered
 from ....envs.sandboxes import any_sandboxed
-from ....process.user_code import not_imported
 from ....records import Task
 from ....store import queries
 from ....store.database import Database

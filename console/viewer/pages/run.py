@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from ....rates import Rate
+from ....base.rates import Rate
 from ....records import GroupState, PolicyVersion
 from ....store import queries
 from ....store.database import Database

@@ -19,10 +19,10 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from ....base.user_files import UnreadableFile, read_toml
 from ....errors import reason
 from ....sandbox import Entry, Kind, SandboxSpec, Tree
 from ....sandbox.sandbox import WORKSPACE
-from ....user_files import UnreadableFile, read_toml
 from ...errors import EnvError
 from .checks.calls import CallCase
 from .checks.protected import check_protected

@@ -25,9 +25,9 @@ from typing import Literal, Self, TypeAlias, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
+from ....base.process.user_code import imported
+from ....base.user_files import UnreadableFile, open_regular_file, read_regular_text
 from ....errors import reason
-from ....process.user_code import imported
-from ....user_files import UnreadableFile, open_regular_file, read_regular_text
 from ...episode import EpisodeEnv, Turn
 from ...errors import EnvironmentFailed
 from ...options import not_negative, one_of

@@ -10,8 +10,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from ....base.process.user_code import NotAdmitted, admit, admit_only
 from ....errors import TurnwiseError
-from ....process.user_code import NotAdmitted, admit, admit_only
 from ....records import SUCCESS_RETURN, Source, Status, Task, Trajectory, is_success
 from ....store import queries
 from ....store.database import Database, open_database

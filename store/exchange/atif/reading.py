@@ -18,9 +18,9 @@ from uuid import UUID, uuid5
 import numpy as np
 from pydantic import ValidationError
 
+from ....base.user_files import UnreadableFile, open_regular_file, read_regular_file, read_regular_text
 from ....errors import reason
 from ....records import NO_VERSION, Message, Purpose, Role, Source, Status, Step
-from ....user_files import UnreadableFile, open_regular_file, read_regular_file, read_regular_text
 from ...content.blobs import digest
 from ...errors import ExchangeError
 from ..checks import MAX_IMAGE_BYTES

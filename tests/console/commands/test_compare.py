@@ -9,7 +9,7 @@ from statistics import stdev
 from typing import Any
 
 import pytest
-from turnwise.rates import Rate, wilson
+from turnwise.base.rates import Rate, wilson
 from turnwise.records import Group, GroupState, Purpose
 from turnwise.store.database import Database, open_database
 from turnwise.tests.store.making import HORIZON, call, create_run, play, play_group, sqlite_store, task, train

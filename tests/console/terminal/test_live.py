@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 from rich.console import Console
+from turnwise.base.rates import Rate
 from turnwise.console.terminal import live
 from turnwise.console.terminal.live import LiveView
-from turnwise.rates import Rate
 from turnwise.records import GroupState, Limit
 from turnwise.trainer.telemetry.events import EvalResult, Note, UpdateDone
 

@@ -1,7 +1,7 @@
 """Rates in words name the tasks of a pass@k that not every task has."""
 
+from turnwise.base.rates import Rate
 from turnwise.console.terminal.rates import rate_fields
-from turnwise.rates import Rate
 
 
 def test_a_k_that_not_all_tasks_reach_has_its_number_of_tasks() -> None:

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from turnwise.circuit_breaker import CircuitBreaker
+from turnwise.base.circuit_breaker import CircuitBreaker
 from turnwise.sandbox import pool as pool_module
 from turnwise.sandbox.backends.bubblewrap import BubblewrapBackend
 from turnwise.sandbox.errors import LeaseTimeout, NoImage, NotTrusted, SandboxError, SandboxLost, StartFailed, TooLarge

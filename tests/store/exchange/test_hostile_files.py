@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from PIL import Image
+from turnwise.base.user_files import UnreadableFile
 from turnwise.envs.runner.observations import png
 from turnwise.store.errors import ExchangeError
 from turnwise.store.exchange import checks, decode_parquet, parquet
@@ -34,7 +35,6 @@ from turnwise.store.exchange.images import image_problem
 from turnwise.store.exchange.importing import as_expert
 from turnwise.store.exchange.parquet import TrajectoryRows, read_parquet, to_row, trajectory_schema
 from turnwise.tests.store.exchange.making import episode, make_id
-from turnwise.user_files import UnreadableFile
 
 MIB = 2**20
 TASK = TaskOrigin(env_id="turnwise/TextSite-v0", env_version="0", seed=3, split="train", options={})

@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 
 import pytest
-from turnwise.user_files import UnreadableFile, open_regular_file, read_regular_file, read_regular_text
+from turnwise.base.user_files import UnreadableFile, open_regular_file, read_regular_file, read_regular_text
 
 
 def test_a_regular_file_is_read_through_links_up_to_its_limit(tmp_path: Path) -> None:
@@ -130,6 +130,6 @@ def test_a_file_that_grows_past_the_limit_is_refused(tmp_path: Path, monkeypatch
     file.write_bytes(b"123456")
     status = file.stat()
     small = os.stat_result((*status[:6], 3, *status[7:10]))
-    monkeypatch.setattr("turnwise.user_files.os.fstat", lambda descriptor: small)
+    monkeypatch.setattr("turnwise.base.user_files.os.fstat", lambda descriptor: small)
     with pytest.raises(UnreadableFile, match="it has more than 5 bytes, which are the limit"):
         read_regular_file(file, 5)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import event
-from turnwise.rates import Rate
+from turnwise.base.rates import Rate
 from turnwise.records import GroupState, Purpose, Status
 from turnwise.store.database import Database
 from turnwise.store.queries import evaluations, list_runs, run_summaries

@@ -3,7 +3,7 @@
 from itertools import product
 
 from sqlalchemy import select, update
-from turnwise.rates import is_counted
+from turnwise.base.rates import is_counted
 from turnwise.records import GroupState, Status, is_success
 from turnwise.store.database import Database
 from turnwise.store.queries import RunReader, list_trajectories

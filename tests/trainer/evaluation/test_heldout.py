@@ -8,8 +8,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from turnwise.base.rates import Rate, is_counted, success_rate, wilson
 from turnwise.errors import TurnwiseError
-from turnwise.rates import Rate, is_counted, success_rate, wilson
 from turnwise.records import Group, GroupState, Horizon, Outcome, Status
 from turnwise.trainer.config.sections import HELD_OUT_SEED, EnvironmentConfig
 from turnwise.trainer.evaluation.heldout import held_out, labels, play_tasks, rates, summarize

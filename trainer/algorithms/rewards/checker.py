@@ -21,8 +21,8 @@ from typing import ClassVar, Self
 
 from pydantic import PrivateAttr, model_validator
 
+from ....base.process.user_code import imported
 from ....envs.sandboxes import OUTCOMES, in_another_sandbox_if_lost
-from ....process.user_code import imported
 from ....records import Group, Task, Trajectory
 from ..groups import PerTurn, Shaped
 from .base import RewardShaper

@@ -22,8 +22,8 @@ from ....agents.placement import own_node
 from ....agents.weights.base import Link, WeightSender
 from ....agents.weights.base import transport as transport_of
 from ....agents.weights.source import ParameterSource
+from ....base.process.freed_memory import return_freed_memory
 from ....errors import TurnwiseError
-from ....process.freed_memory import return_freed_memory
 from ...algorithms.groups import TrainSample
 from ...algorithms.losses.base import Need, PolicyLoss, TokenBatch, k3
 from ...algorithms.proximal.base import ProximalPolicy, ProximalTokens, Weights

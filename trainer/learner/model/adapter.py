@@ -18,8 +18,8 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from ....agents.model_folder import ADAPTER_WEIGHTS, base_model, is_adapter
+from ....base.user_files import read_json_object
 from ....errors import TurnwiseError
-from ....user_files import read_json_object
 from ...config.sections import LoraConfig
 from .vision_families import family_of
 

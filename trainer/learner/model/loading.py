@@ -17,8 +17,8 @@ from transformers.utils import logging
 
 from ....agents.model_folder import ADAPTER_WEIGHTS, base_model, is_adapter, reads_images, tokenizer_files
 from ....agents.weights.file_names import names_in_files
+from ....base.user_files import UnreadableFile, read_json_object
 from ....errors import TurnwiseError
-from ....user_files import UnreadableFile, read_json_object
 from ...config.sections import LoraConfig
 from . import packed_attention as attention
 from .adapter import Adapter, verify_base

@@ -11,8 +11,8 @@ from pathlib import Path
 from pkgutil import iter_modules
 from typing import Any, Protocol, runtime_checkable
 
+from ....base.process.user_code import imported
 from ....errors import TurnwiseError, suggestion
-from ....process.user_code import imported
 
 INTERNAL = {"base", "thread"}
 """The modules of this folder that define no tracker."""

@@ -6,7 +6,7 @@ from threading import Thread
 from time import monotonic
 from typing import Any
 
-from ....masking import scrubbed
+from ....base.masking import scrubbed
 from .base import TrackedRun, tracker_class
 
 MAX_RECORDS = 10_000

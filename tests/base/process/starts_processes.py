@@ -15,7 +15,7 @@ import gymnasium
 from turnwise.envs.base import Info, Obs, TurnEnv
 from turnwise.envs.spaces import FreeText
 
-STARTS = "turnwise.tests.process.starts_processes:starts/Processes-v0"
+STARTS = "turnwise.tests.base.process.starts_processes:starts/Processes-v0"
 LONG_S = 77.25
 """Seconds that a helper sleeps which is not ended: a name for it in the list of processes."""
 

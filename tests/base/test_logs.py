@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from turnwise.logs import LogFolder, files, level, log_errors, parse, set_level, to_terminal
+from turnwise.base.logs import LogFolder, files, level, log_errors, parse, set_level, to_terminal
 
 LOG = logging.getLogger("turnwise.tests.logs")
 
@@ -71,7 +71,7 @@ def test_a_full_disk_ends_nothing_and_prints_nothing(tmp_path: Path, capfd: pyte
 
 
 def test_without_a_handler_records_go_nowhere() -> None:
-    code = "import logging, turnwise.logs; logging.getLogger('turnwise.x').error('unseen')"
+    code = "import logging, turnwise.base.logs; logging.getLogger('turnwise.x').error('unseen')"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert (done.stdout, done.stderr) == ("", "")
 

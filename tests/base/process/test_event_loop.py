@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 from turnwise import api
-from turnwise.process import event_loop
+from turnwise.base.process import event_loop
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 CELL = ContextVar("CELL", default=0)
 
 
@@ -75,10 +75,10 @@ def test_an_evaluation_is_played_inside_a_running_loop(tmp_path: Path) -> None:
 
 
 def test_only_programs_start_an_event_loop_by_themselves() -> None:
-    programs = {"envs/worlds/web/driver/server.py", "envs/authoring/other_process.py", "process/event_loop.py"}
+    programs = {"envs/worlds/web/driver/server.py", "envs/authoring/other_process.py", "base/process/event_loop.py"}
     starts = {
         str(path.relative_to(ROOT))
-        for part in ("api.py", "agents", "envs", "process", "sandbox", "store", "trainer")
+        for part in ("api.py", "agents", "envs", "base", "sandbox", "store", "trainer")
         for path in ([ROOT / part] if part.endswith(".py") else (ROOT / part).rglob("*.py"))
         if re.search(r"\basyncio\.run\(", path.read_text("utf-8"))
     }

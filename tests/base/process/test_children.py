@@ -15,8 +15,8 @@ from time import monotonic, sleep
 import pytest
 from turnwise.store.database import open_database
 from turnwise.store.run_lock import hold_run
-from turnwise.tests.process.moves import MOVES
-from turnwise.tests.process.starts_processes import STARTS, WAYS
+from turnwise.tests.base.process.moves import MOVES
+from turnwise.tests.base.process.starts_processes import STARTS, WAYS
 
 from .conftest import Turnwise
 
@@ -100,7 +100,7 @@ def test_an_environment_ends_a_program_before_ray_is_up(tmp_path: Path) -> None:
     """Until Ray is up, the signals are blocked in the main thread; programs of an environment do not inherit that."""
     program = f"""
 from turnwise.envs.runner.once import call_once
-from turnwise.process.children import isolate_signals
+from turnwise.base.process.children import isolate_signals
 from turnwise.trainer.shutdown import SHUTDOWN
 isolate_signals()
 SHUTDOWN.install()
@@ -119,7 +119,7 @@ def test_a_child_that_is_interrupted_while_it_is_forked_prints_nothing_twice() -
 import os, signal
 signal.signal(signal.SIGINT, signal.default_int_handler)
 os.register_at_fork(after_in_child=lambda: os.kill(os.getpid(), signal.SIGINT))  # before the hook of `children`
-from turnwise.process.children import isolate_signals
+from turnwise.base.process.children import isolate_signals
 isolate_signals()
 print("once")  # to a pipe: it stays in the buffer until this process ends
 child = os.fork()

@@ -2,7 +2,7 @@
 
 from hypothesis import given
 from hypothesis import strategies as st
-from turnwise.circuit_breaker import CircuitBreaker
+from turnwise.base.circuit_breaker import CircuitBreaker
 
 
 def test_it_opens_after_consecutive_failures_and_closes_at_a_success() -> None:

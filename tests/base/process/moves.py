@@ -7,7 +7,7 @@ import gymnasium
 from turnwise.envs.base import Info, Obs, TurnEnv
 from turnwise.envs.spaces import FreeText
 
-MOVES = "turnwise.tests.process.moves:moves/Moves-v0"
+MOVES = "turnwise.tests.base.process.moves:moves/Moves-v0"
 
 
 class Moves(TurnEnv):

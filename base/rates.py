@@ -13,7 +13,7 @@ from math import ceil, comb, hypot, nan, sqrt
 from statistics import fmean
 from typing import Any, Self
 
-from .records import COUNTED_STATUSES, Status, is_success
+from ..records import COUNTED_STATUSES, Status, is_success
 
 Z95 = 1.959963984540054
 """Standard normal quantile of a two-sided 95 % interval."""

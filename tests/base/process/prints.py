@@ -10,7 +10,7 @@ import gymnasium
 from turnwise.envs.base import Info, Obs, TurnEnv
 from turnwise.envs.spaces import FreeText
 
-PRINTS = "turnwise.tests.process.prints:prints/Prints-v0"
+PRINTS = "turnwise.tests.base.process.prints:prints/Prints-v0"
 NOISE = "noise of an environment"
 
 print(NOISE, "import", flush=True)

@@ -13,7 +13,7 @@ import tomllib
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from .errors import TurnwiseError
+from ..errors import TurnwiseError
 
 MAX_TOML_BYTES = 2**20
 """Limit on a TOML file, in bytes."""

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from PIL import Image
-from turnwise.pictures import has_second_header, is_deep, on_white
+from turnwise.base.pictures import has_second_header, is_deep, on_white
 from turnwise.tests.agents.pictures import READABLE, chunk, claimed, png
 
 

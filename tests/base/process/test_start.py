@@ -5,8 +5,8 @@ import os
 from pathlib import Path
 
 import pytest
-from turnwise.process.start import absolute, recorded_start, restore
-from turnwise.tests.process.moves import MOVES
+from turnwise.base.process.start import absolute, recorded_start, restore
+from turnwise.tests.base.process.moves import MOVES
 
 from .conftest import Turnwise
 

@@ -4,8 +4,8 @@ import json
 from typing import Any
 
 import pytest
+from turnwise.tests.base.process.prints import NOISE, PRINTS, WAYS
 from turnwise.tests.console.forked_commands import Ended
-from turnwise.tests.process.prints import NOISE, PRINTS, WAYS
 
 from .conftest import Turnwise
 

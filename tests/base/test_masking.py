@@ -3,7 +3,7 @@
 from time import perf_counter
 
 import pytest
-from turnwise.masking import scrubbed, without_secrets
+from turnwise.base.masking import scrubbed, without_secrets
 
 
 @pytest.mark.parametrize(

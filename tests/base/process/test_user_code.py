@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from turnwise.base.process.user_code import admit, admit_only, imported
 from turnwise.envs import registry
 from turnwise.envs.errors import UnknownEnvironment
 from turnwise.envs.worlds.semi_online.env import find_matcher
-from turnwise.process.user_code import admit, admit_only, imported
 from turnwise.trainer.algorithms.losses.base import AggregatedLoss
 from turnwise.trainer.algorithms.registry import component_class
 from turnwise.trainer.config.loading import load_config

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from turnwise.rates import Counts, Rate, clustered, newcombe, pass_all, pass_at, wilson
+from turnwise.base.rates import Counts, Rate, clustered, newcombe, pass_all, pass_at, wilson
 
 
 @pytest.mark.parametrize(
