@@ -26,7 +26,7 @@ from ..base.process.start import absolute
 from . import migrate
 from .content.blob_root import read_blob_root
 from .content.blobs import BlobStore
-from .database_errors import RETRY_S, Place, to_store_error
+from .database_errors import RETRY_S, to_store_error
 from .errors import StoreError, StoreUnusable, WrongRevision
 from .operations.transaction import Transaction
 from .schema.types import dump_json, load_json
@@ -58,8 +58,6 @@ class Database:
         self.url = url
         self.engine = engine
         self.blobs = blobs
-        self.place: Place | None = None
-        """The SQLite file; None on PostgreSQL, and until the file exists."""
         self.retry_s = RETRY_S
         """Seconds for which a run retries a read or write while the database is locked or away."""
         self._reading = engine.execution_options(**_SNAPSHOT) if engine.dialect.name == "postgresql" else engine
@@ -86,9 +84,8 @@ class Database:
         Raises:
             StoreFull: the disk is full.
             StoreUnavailable: the database did not answer, or stayed locked for ``BUSY_TIMEOUT_S``.
-            StoreGone: the SQLite file was moved, deleted or replaced, or the database was dropped.
+            StoreGone: the database, or a table of it, was dropped.
         """
-        self._check_place()
         try:
             with self._writing.connect() as conn, _synced(conn) if durable else nullcontext(), conn.begin():
                 yield Transaction(conn, self.blobs)
@@ -103,17 +100,11 @@ class Database:
             StoreUnavailable: the database did not answer.
             StoreGone: as for ``transaction``.
         """
-        self._check_place()
         try:
             with self._reading.connect() as conn:
                 yield conn
         except (DBAPIError, UnicodeEncodeError) as error:
             raise to_store_error(error, without_secrets(self.url)) from error
-
-    def _check_place(self) -> None:
-        """Check that the SQLite file is the one that was opened: SQLite itself writes on into a file that was moved."""
-        if self.place is not None:
-            self.place.check("the store")
 
     def close(self) -> None:
         """Close the connections that are not in use."""
@@ -306,7 +297,7 @@ def _connect(given: str, blobs: str | None, create: bool, *, read_only: bool = F
     folder = folder_or_url if isinstance(folder_or_url, str) else None
     if folder is not None and ("://" not in folder or folder.startswith("file://")):
         folder = str(absolute(folder.removeprefix("file://")))
-    url, place = url.difference_update_query(["blobs"]), None
+    url = url.difference_update_query(["blobs"])
     if url.get_backend_name() == "postgresql":
         engine = _postgresql(url)
     elif url.get_backend_name() == "sqlite":
@@ -321,6 +312,10 @@ def _connect(given: str, blobs: str | None, create: bool, *, read_only: bool = F
                 path.parent.mkdir(parents=True, exist_ok=True)
             except OSError as error:
                 raise StoreError(f"the folder of the store cannot be made: {error}; check the path") from error
+            try:
+                path.touch()  # each connection then opens the file only if it exists
+            except OSError as error:
+                raise StoreError(f"the store `{path}` cannot be made: {error.strerror}; check the path") from error
         elif not path.exists():
             raise StoreError(
                 f"there is no store at {without_secrets(str(path.resolve()))}; a run creates it, or "
@@ -328,28 +323,10 @@ def _connect(given: str, blobs: str | None, create: bool, *, read_only: bool = F
             )
         elif read_only and not path.is_file():
             raise StoreError(f"the store `{path}` is not a file; check the path")  # reading a FIFO has no end
-        place = _existing(path, create)
         engine = _sqlite(url.set(database=str(path)), read_only)
     else:
         raise StoreError(f"a store is SQLite or PostgreSQL, not {url.get_backend_name()} ({without_secrets(given)})")
-    database = Database(given, engine, BlobStore(folder), read_only=read_only)
-    database.place = place
-    return database
-
-
-def _existing(path: Path, create: bool) -> Place:
-    """Return the place of an SQLite file, which is made empty if it is missing and ``create`` is set. From then on, a
-    connection opens the file only if it exists.
-
-    Raises:
-        StoreError: the file cannot be made.
-    """
-    try:
-        if create:
-            path.touch()
-        return Place.of(path)
-    except OSError as error:
-        raise StoreError(f"the store `{path}` cannot be opened: {error.strerror}; check the path") from error
+    return Database(given, engine, BlobStore(folder), read_only=read_only)
 
 
 def _parse(given: str) -> URL:

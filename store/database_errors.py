@@ -1,4 +1,4 @@
-"""Classify the errors of a database, retry the transient ones, and find a file or folder that is gone.
+"""Classify the errors of a database, and retry the transient ones.
 
 A full disk becomes StoreFull, a transient error StoreUnavailable, another error of the whole database StoreUnusable;
 anything else is a bug and keeps its type. Every SQLSTATE and message that counts as transient is listed here and
@@ -9,8 +9,6 @@ import errno
 import re
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
 from typing import TypeVar
 
 from sqlalchemy.exc import DBAPIError
@@ -76,8 +74,8 @@ def to_store_error(error: DBAPIError | UnicodeEncodeError, url: str) -> Exceptio
         )
     if _is_gone(error):
         return StoreGone(
-            f"the store {url} is gone: {str(error.orig).strip().splitlines()[0]}; it was dropped, moved or replaced "
-            "while it was in use, or its URL names another database: restore it, or correct the URL"
+            f"the store {url} is gone: {str(error.orig).strip().splitlines()[0]}; it was dropped or "
+            "replaced while it was in use, or its URL names another database: restore it, or correct the URL"
         )
     if any(phrase in str(error.orig).lower() for phrase in _POSTGRES_OPTIONS):
         return StoreUnusable(
@@ -125,44 +123,3 @@ def retried(work: Callable[[], T], timeout_s: float = RETRY_S) -> T:
                 raise
         time.sleep(pause)
         pause = min(2 * pause, PAUSE_MAX_S)
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A path with the identity of the file that was there."""
-
-    path: Path
-    inode: tuple[int, int]
-    """Device and number of the file."""
-
-    @classmethod
-    def of(cls, path: Path) -> "Place":
-        """Return the place of an existing file. Raises OSError."""
-        return cls(path, _inode(path))
-
-    def check(self, what: str) -> None:
-        """Check that the same file is there.
-
-        Args:
-            what: the file, for a message, such as ``the store``.
-
-        Raises:
-            StoreGone: the file is missing, or another one is there.
-        """
-        try:
-            found = _inode(self.path)
-        except OSError as error:
-            raise StoreGone(
-                f"{what} `{self.path}` is gone ({error.strerror}): it was moved, deleted or unmounted while it was in "
-                "use; bring it back to its place, or name its new one, and run the same command again"
-            ) from error
-        if found != self.inode:
-            raise StoreGone(
-                f"{what} `{self.path}` was replaced while it was in use: end every process that uses it, bring the "
-                "right one back to its place, and run the same command again"
-            )
-
-
-def _inode(path: Path) -> tuple[int, int]:
-    status = path.stat()
-    return status.st_dev, status.st_ino

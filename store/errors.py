@@ -44,7 +44,7 @@ class StoreUnavailable(StoreUnusable):
 
 
 class StoreGone(StoreUnusable):
-    """The file, folder or database of the store is no longer at its place; nothing was made there."""
+    """The database of the store, or a table of it, does not exist."""
 
 
 class NotStored(StoreError):

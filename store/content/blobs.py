@@ -86,8 +86,6 @@ class BlobStore:
             marker = self._read_marker()
             blob_root.verify(marker and marker[0], folder)
             self._marked = marker is not None
-            if self._marked:
-                self.files.watch()
 
     def stage(self, new: NewBlob) -> NewBlob:
         """Return ``new``, without its bytes if it is large: they are then in the folder, synced. Repeatable.
@@ -216,7 +214,6 @@ class BlobStore:
         marker = self._read_marker()
         self._blob_root.verify(marker and marker[0], self.folder)
         self._marked = True
-        files.watch()
 
     def _read_marker(self) -> tuple[str, str] | None:
         """Return the store's id and the owner in the marker of the folder; None without a folder or a marker."""

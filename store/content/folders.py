@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ...base.masking import without_secrets
-from ..database_errors import Place
 from ..errors import BlobMissing, StoreError, StoreUnavailable
 
 MAX_CONCURRENT_READS = 16
@@ -64,9 +63,6 @@ class Folder(Protocol):
     def write_top(self, name: str, data: bytes) -> None:
         """Write the file ``name`` at the top of the folder, synced. Raises OSError."""
 
-    def watch(self) -> None:
-        """Refuse every later write and missing file with StoreGone, if another folder is at this place by then."""
-
     def files(self) -> Iterator[BlobFile]:
         """Yield every file of content, in no order."""
 
@@ -90,7 +86,6 @@ class LocalFolder:
     def __init__(self, root: Path) -> None:
         self.root = root
         self._synced: set[str] = set()
-        self._place: Place | None = None
 
     def path_of(self, name: str) -> Path:
         """Return the path of the content ``name``."""
@@ -100,7 +95,6 @@ class LocalFolder:
         """Write ``data``; sync the file and its folders. The writer of an existing file synced that file, and may
         have died before it synced the folders.
         """
-        self._check()
         path = self.path_of(name)
         if not _renew(path, len(data)):
             _write_aside(path, data)
@@ -118,7 +112,6 @@ class LocalFolder:
             try:
                 found[name] = self.path_of(name).read_bytes()
             except FileNotFoundError as error:
-                self._check()
                 raise _missing(name, str(self.root)) from error
         return found
 
@@ -131,13 +124,6 @@ class LocalFolder:
     def write_top(self, name: str, data: bytes) -> None:
         _write_aside(self.root / name, data)
         sync(self.root)
-
-    def watch(self) -> None:
-        self._place = Place.of(self.root)
-
-    def _check(self) -> None:
-        if self._place is not None:
-            self._place.check("the blob folder")
 
     def files(self) -> Iterator[BlobFile]:
         for folder in sorted(self.root.glob("[0-9a-f][0-9a-f]/[0-9a-f][0-9a-f]")):
@@ -184,7 +170,7 @@ class LocalFolder:
 
 
 class RemoteFolder:
-    """A folder behind an fsspec URL. Its file system syncs, and it is not watched."""
+    """A folder behind an fsspec URL. Its file system syncs."""
 
     def __init__(self, url: str) -> None:
         """Raises StoreError: the protocol is unknown, or its package is not installed."""
@@ -242,9 +228,6 @@ class RemoteFolder:
 
     def write_top(self, name: str, data: bytes) -> None:
         self._system.pipe_file(f"{self._root}/{name}", data)
-
-    def watch(self) -> None:
-        pass
 
     def files(self) -> Iterator[BlobFile]:
         for number in range(256):
