@@ -34,7 +34,7 @@ MISTAKES = [
     ("train missing.toml", "the configuration `missing.toml` does not exist"),
     ("train broken.toml", "the configuration `broken.toml` is not valid TOML: Invalid value (at end of document)"),
     ("train empty.toml", "`empty.toml`: `name`: is missing; `environments`: is missing"),
-    ("train folder", "the configuration `folder` cannot be read: it is a folder, not a regular file"),
+    ("train folder", "the configuration `folder` cannot be read: Is a directory"),
     ("train c.toml --set rollout.max_stalenes=1", "unknown key (did you mean 'max_staleness'?)"),
     ("train c.toml --set loss.clip_ratio_lo=0.1", "`loss.clip_ratio_lo`: unknown key (did you mean 'clip_ratio_low'?)"),
     ("train c.toml --set max_steps", "`--set max_steps`: expected key=value"),

@@ -78,7 +78,7 @@ def read_experts(path: str) -> Sequence[Expert]:
         EnvironmentFailed: the file cannot be read, or a line is not an episode.
     """
     try:
-        with open_regular_file(path, MAX_FILE_BYTES) as file:
+        with open_regular_file(path) as file:
             state = os.fstat(file.fileno())
         return _read(Path(os.path.realpath(path)), state.st_mtime_ns, state.st_size)
     except UnreadableFile as error:

@@ -28,7 +28,7 @@ def test_a_byte_order_mark_and_other_line_ends_are_accepted(content: bytes, tmp_
     ("content", "reason"),
     [
         (f"# für Übung\n{TEXT}".encode("latin-1"), r"`run.toml` is not UTF-8 \(byte 3 is invalid\): save the file"),
-        (TEXT.encode("utf-16"), r"is not UTF-8 \(it seems to be UTF-16\)"),
+        (TEXT.encode("utf-16"), r"is not UTF-8 \(byte 0 is invalid\)"),
         (TEXT.encode("utf-16-le"), "is not valid TOML"),
         (TEXT.encode() + b"\0", "is not valid TOML"),
         (b"a = " + b"[" * 100_000, "is not valid TOML: its values are nested too deeply"),
