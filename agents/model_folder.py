@@ -12,7 +12,8 @@ from typing import Any
 from ..base.process.start import absolute
 from ..base.user_files import read_json_object
 from ..errors import TurnwiseError
-from .hub import is_reachable
+from ..base.process.start import absolute
+from ..base.user_files import read_json_object
 
 HUB_ID = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
 """An organization and a name."""
@@ -22,6 +23,8 @@ OTHER_FILES = ["*/*", "consolidated*"]
 SLOWEST_BYTES_PER_S = 100 << 20
 """Speed of the slowest storage from which a model is to load in time: an allowance for network file systems."""
 
+HUB_TIMEOUT_S = 5.0
+"""Timeout of the first request to the hub; the later ones of its client retry for half a minute."""
 NOT_REACHED = "the hub cannot be reached from this machine, and its cache lacks the model"
 
 ADAPTER_CONFIG = "adapter_config.json"
@@ -120,7 +123,7 @@ def model_folder(model: str, key: str = "model.path") -> Path:
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OfflineModeIsEnabled
 
-    reachable = is_reachable()
+    reachable = is_reachable(model)
     try:
         found = Path(
             snapshot_download(model, allow_patterns=FILES, ignore_patterns=OTHER_FILES, local_files_only=not reachable)
@@ -136,6 +139,20 @@ def model_folder(model: str, key: str = "model.path") -> Path:
         if not any(found.glob(pattern)):
             raise TurnwiseError(f"`{key}`: the hub's `{model}` has no {missing} in `{found}`: use another model")
     return found
+
+
+def is_reachable(model: str) -> bool:
+    """Return whether the hub answers a request for a model, even by a refusal; False in its offline mode."""
+    from huggingface_hub import HfApi
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError
+
+    try:
+        HfApi().model_info(model, timeout=HUB_TIMEOUT_S)
+    except (HfHubHTTPError, HFValidationError):
+        return True
+    except Exception:  # noqa: BLE001 - the client of the hub raises errors of many types
+        return False
+    return True
 
 
 def is_hub_id(model: str) -> bool:

@@ -1,12 +1,17 @@
 """A model is found by its folder, or by its hub id in the local cache, without a network."""
 
 import os
+import socket
 import subprocess
 import sys
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from threading import Thread
+from time import monotonic
 
 import pytest
-from turnwise.agents.model_folder import SLOWEST_BYTES_PER_S, is_hub_id, loading_allowance_s, model_folder
+from huggingface_hub import constants
+from turnwise.agents.model_folder import SLOWEST_BYTES_PER_S, is_hub_id, is_reachable, loading_allowance_s, model_folder
 from turnwise.errors import TurnwiseError
 
 COMMIT = "5" * 40
@@ -42,6 +47,25 @@ def test_a_hub_id_that_the_cache_lacks_is_refused_without_a_network(cached: Path
     done = resolve(cached, "maker/other", HF_HUB_OFFLINE="1")
     assert "`model.path`: there is no folder `maker/other`, and the hub id could not be resolved" in done.stderr
     assert "hf download maker/other" in done.stderr
+
+
+def test_a_hub_that_does_not_answer_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        monkeypatch.setattr(constants, "ENDPOINT", f"http://127.0.0.1:{server.getsockname()[1]}")
+        began = monotonic()
+        assert not is_reachable("maker/other")
+        assert monotonic() - began < 15
+
+
+def test_a_hub_that_refuses_is_reachable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    with HTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as server:  # answers 501 to every request
+        Thread(target=server.handle_request, daemon=True).start()
+        monkeypatch.setattr(constants, "ENDPOINT", f"http://127.0.0.1:{server.server_port}")
+        assert is_reachable("maker/other")
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    assert not is_reachable("maker/other")
 
 
 def test_a_model_without_safetensors_is_refused(cached: Path) -> None:

@@ -3,8 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from ...agents.hub import is_reachable
-from ...agents.model_folder import NOT_REACHED, is_hub_id
+from ...agents.model_folder import NOT_REACHED, is_hub_id, is_reachable
 from ...agents.tiny_vision_model import vision_model_config
 from ...base.process.start import absolute
 from ...errors import TurnwiseError
@@ -70,7 +69,7 @@ def config_of(model: str) -> Any:
             "needed"
         )
     is_here = absolute(model).exists()
-    reachable = is_here or is_reachable()
+    reachable = is_here or is_reachable(model)
     try:
         return AutoConfig.from_pretrained(model, trust_remote_code=False, local_files_only=not reachable)
     except Exception as error:  # each class of transformers checks its values in its own way
