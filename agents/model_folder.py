@@ -12,8 +12,6 @@ from typing import Any
 from ..base.process.start import absolute
 from ..base.user_files import read_json_object
 from ..errors import TurnwiseError
-from ..base.process.start import absolute
-from ..base.user_files import read_json_object
 
 HUB_ID = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
 """An organization and a name."""

@@ -41,7 +41,7 @@ class BatchWait:
         self._timeout_s = 2 * context.config.rollout.group_timeout_s + BATCH_TIMEOUT_SLACK_S
 
     async def next_batch(self, since: float) -> list[ScoredGroup]:
-        """Return groups to train on, or none if the run is to stop.
+        """Return groups to train on, or none if the run is to stop or its seconds are over.
 
         The wait is bounded by progress, not by time: it goes on while episodes start and end, groups are scored, and
         groups become ready.
@@ -61,7 +61,7 @@ class BatchWait:
             dispatcher.closed.clear()
             if failure := dispatcher.failure or self._cluster.engines.failure:
                 raise failure
-            if await self._state.must_stop(self._context):
+            if self._is_over(monotonic() - since) or await self._state.must_stop(self._context):
                 return []
             if groups := await self._update_step.lease():
                 return groups
@@ -85,6 +85,10 @@ class BatchWait:
                     await dispatcher.closed.wait()
             except TimeoutError:
                 continue
+
+    def _is_over(self, waited_s: float) -> bool:
+        state = self._state
+        return self._context.config.progress(state.version.update, state.trained_s + waited_s) >= 1.0
 
     def _check_filtered(self, before: Mapping[str, Filtered]) -> None:
         """Raise TurnwiseError if the group filters left nothing to train on for the whole timeout.

@@ -57,6 +57,8 @@ class TrainingLoop:
             if groups is None:
                 break
             if not groups:
+                state.trained_s += monotonic() - last
+                last = monotonic()
                 continue
             progress = self._context.config.lr_progress(state.version.update, state.trained_s)
             async with source.updating(), reported(self._note, partial(step.progress, state.version.update + 1)):

@@ -101,6 +101,20 @@ def test_a_run_in_which_no_group_becomes_ready_in_time_ends_and_names_the_filter
     on_stage(tmp_path, scenario)
 
 
+def test_the_seconds_of_a_run_end_a_wait_for_groups_that_are_all_filtered(tmp_path: Path) -> None:
+    async def scenario(stage: Stage) -> None:
+        runner = stage.runner(oracle)
+        filtered = config(group_filters=[{"name": "zero_variance"}], rollout={"group_size": 2}, max_seconds=1.0)
+        started = monotonic()
+        try:
+            assert await next_batch(stage, filtered, InProcess(runner)) == []
+        finally:
+            await runner.close()
+        assert monotonic() - started > 1.0
+
+    on_stage(tmp_path, scenario)
+
+
 def test_a_run_whose_environment_never_works_ends_with_the_last_error(tmp_path: Path) -> None:
     async def scenario(stage: Stage) -> None:
         runner = stage.runner(oracle)

@@ -266,7 +266,7 @@ def test_an_untrainable_model_is_refused_before_the_run_is_stored(database: Data
         begin(database, config(model))
     assert not exists(database, PARENT)
     (model / "config.json").write_text("{")
-    with pytest.raises(TurnwiseError, match=r"/config\.json` is not JSON"):
+    with pytest.raises(TurnwiseError, match=r"^`model\.path`: .*config\.json"):
         begin(database, config(model))
 
 
