@@ -6,6 +6,7 @@ import ssl
 from collections.abc import Callable
 from datetime import UTC, datetime
 from ipaddress import ip_address
+from itertools import product
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
@@ -19,6 +20,7 @@ from turnwise.agents.players import chat_api
 from turnwise.agents.players.chat_api import ChatApi
 from turnwise.errors import TurnwiseError
 from turnwise.tests.agents.servers import Counter, Response, scripted, serving
+from turnwise.tests.soak.sampling import crossed, in_soak
 
 FIRST = ({"role": "user", "content": "a page"},)
 LATER = (*FIRST, {"role": "assistant", "content": "back"}, {"role": "user", "content": "another page"})
@@ -50,16 +52,18 @@ def always(status: int, body: Any, **headers: str) -> Callable[[int, dict[str, A
 
 
 @pytest.mark.parametrize(
-    ("message", "text"),
-    [
-        ({"role": "assistant", "content": "go"}, "go"),
-        ({"content": ""}, ""),
-        ({"content": [{"type": "thinking", "text": "hm"}, {"type": "text", "text": "go"}]}, "go"),
-        ({"content": "go", "tool_calls": [{"id": "1"}], "refusal": None}, "go"),
-        ({"content": "日本 😀 \ud800"}, "日本 😀 \ud800"),
-    ],
+    ("message", "text", "content_type"),
+    crossed(
+        [
+            ({"role": "assistant", "content": "go"}, "go"),
+            ({"content": ""}, ""),
+            ({"content": [{"type": "thinking", "text": "hm"}, {"type": "text", "text": "go"}]}, "go"),
+            ({"content": "go", "tool_calls": [{"id": "1"}], "refusal": None}, "go"),
+            ({"content": "日本 😀 \ud800"}, "日本 😀 \ud800"),
+        ],
+        ["application/json", "text/plain"],
+    ),
 )
-@pytest.mark.parametrize("content_type", ["application/json", "text/plain"])
 def test_the_text_of_a_message_is_read_in_each_of_its_forms(message: Any, text: str, content_type: str) -> None:
     assert asked(always(200, choice(message, "length"), Content_Type=content_type)) == text
 
@@ -81,7 +85,7 @@ def test_an_observation_may_hold_what_utf_8_does_not() -> None:
         (choice({"content": None}, "length"), "`finish_reason` 'length'"),
         (choice({"content": None, "reasoning_content": "I think"}, "length"), "it returned reasoning only"),
         (choice({"content": None, "tool_calls": [{"id": "1"}]}, "tool_calls"), "'tool_calls'): it called a tool"),
-        (choice({"content": "", "tool_calls": [{"id": "1"}]}, "tool_calls"), "it called a tool"),
+        *in_soak((choice({"content": "", "tool_calls": [{"id": "1"}]}, "tool_calls"), "it called a tool")),
         (choice({"content": None, "refusal": "I cannot help"}), "it refused: I cannot help"),
         (choice({"content": None}, "content_filter"), "`finish_reason` 'content_filter'"),
         (choice({"content": [{"type": "image_url"}]}), "returned no text"),
@@ -95,25 +99,24 @@ def test_an_answer_without_a_text_is_a_failure_of_the_policy(body: bytes, reason
     assert "\n" not in str(raised.value)
 
 
-@pytest.mark.parametrize("content_type", ["application/json", "text/html"])
 @pytest.mark.parametrize(
-    "body",
-    [
-        b"<html><body>Sign in</body></html>",
-        b'data: {"choices": [{"delta": {"content": "go"}}]}\n\ndata: [DONE]\n\n',
-        b"",
-        b"\xff\xfe\x00",
-        b"[" * 100_000,
-        b"null",
-        b"[1]",
-        b'{"choices": {"0": 1}}',
-        b'{"choices": [null]}',
-        choice({"content": 5}),
-        choice(None),
-        choice("go"),
-        b'{"choices": [{"message": {"content": "go"}}], "error": {"message": "upstream crashed"}}',
-        choice({"content": "go t"}, "abort"),
-    ],
+    ("body", "content_type"),
+    crossed(
+        [
+            b"<html><body>Sign in</body></html>",
+            b"[" * 100_000,
+            b'data: {"choices": [{"delta": {"content": "go"}}]}\n\ndata: [DONE]\n\n',
+            b"null",
+            b'{"choices": {"0": 1}}',
+            b'{"choices": [null]}',
+            choice(None),
+            choice({"content": 5}),
+            b'{"choices": [{"message": {"content": "go"}}], "error": {"message": "upstream crashed"}}',
+            choice({"content": "go t"}, "abort"),
+        ],
+        ["text/html", "application/json"],
+    )
+    + in_soak(*product((b"", b"\xff\xfe\x00", b"[1]", choice("go")), ("application/json", "text/html"))),
 )
 def test_a_response_that_is_no_completion_is_a_failure_of_the_server(body: bytes, content_type: str) -> None:
     with pytest.raises(EngineFailed) as raised:
@@ -126,19 +129,21 @@ def test_a_response_that_is_no_completion_is_a_failure_of_the_server(body: bytes
     ("status", "error", "first", "later"),
     [
         (400, {"message": "too much", "code": "context_length_exceeded"}, ContextOutgrown, ContextOutgrown),
-        (400, {"message": "too much", "type": "exceed_context_size_error"}, ContextOutgrown, ContextOutgrown),
-        (400, {"message": "too much", "param": "input_tokens", "code": 400}, ContextOutgrown, ContextOutgrown),
         (413, {"message": "Payload Too Large"}, ContextOutgrown, ContextOutgrown),
         (200, {"message": "too much", "code": "context_length_exceeded"}, ContextOutgrown, ContextOutgrown),
         (400, {"message": "blocked", "code": "content_filter"}, PolicyFailed, PolicyFailed),
         (400, {"message": "messages.1: must be not empty"}, EngineFailed, PolicyFailed),
-        (422, "kann ich nicht", EngineFailed, PolicyFailed),
         (400, {"message": "no credit", "code": "insufficient_quota"}, EngineFailed, EngineFailed),
         (401, {"message": "Incorrect API key provided"}, EngineFailed, EngineFailed),
-        (403, {"message": "blocked by your network"}, EngineFailed, EngineFailed),
-        (404, {"message": "The model `x` does not exist."}, EngineFailed, EngineFailed),
         (308, "", EngineFailed, EngineFailed),
         (500, "CUDA out of memory", EngineFailed, EngineFailed),
+        *in_soak(
+            (400, {"message": "too much", "type": "exceed_context_size_error"}, ContextOutgrown, ContextOutgrown),
+            (400, {"message": "too much", "param": "input_tokens", "code": 400}, ContextOutgrown, ContextOutgrown),
+            (422, "kann ich nicht", EngineFailed, PolicyFailed),
+            (403, {"message": "blocked by your network"}, EngineFailed, EngineFailed),
+            (404, {"message": "The model `x` does not exist."}, EngineFailed, EngineFailed),
+        ),
     ],
 )
 def test_a_rejection_is_charged_by_its_status_and_codes(
@@ -153,7 +158,7 @@ def test_a_rejection_is_charged_by_its_status_and_codes(
 
 
 @pytest.mark.parametrize(
-    ("status", "headers", "least_s"), [(429, {"Retry-After": "1"}, 1.0), (503, {}, 0.3), (0, {}, 0.3)]
+    ("status", "headers", "least_s"), [(429, {"Retry-After": "0.6"}, 0.6), (503, {}, 0.3), (0, {}, 0.3)]
 )
 def test_a_request_is_repeated_after_the_wait_that_the_server_asks_for(
     status: int, headers: dict[str, str], least_s: float
@@ -172,8 +177,8 @@ def test_a_wait_of_more_than_two_minutes_is_a_failure_at_once() -> None:
 @pytest.mark.parametrize(("status", "reason"), [(503, "status 503: .*loading model"), (0, "RemoteProtocolError: ")])
 def test_retries_end_with_the_timeout_and_name_the_last_answer(status: int, reason: str) -> None:
     began = monotonic()
-    with pytest.raises(EngineFailed, match=rf"within 1\.2 s; before, it returned {reason}"):
-        asked(always(status, {"error": {"message": "loading model"}}), timeout_s=1.2)
+    with pytest.raises(EngineFailed, match=rf"within 0\.6 s; before, it returned {reason}"):
+        asked(always(status, {"error": {"message": "loading model"}}), timeout_s=0.6)
     assert monotonic() - began < 2
 
 
@@ -219,7 +224,7 @@ def test_a_key_is_sent_and_never_shown(monkeypatch: pytest.MonkeyPatch) -> None:
             asked(
                 always(status, {"error": {"message": "no such key: hunter-2-hunter-2"}}),
                 api_key_env="SERVER_KEY",
-                timeout_s=0.4,
+                timeout_s=0.3,
             )
         assert "no such key: ***" in str(raised.value)
         assert "hunter" not in str(raised.value)

@@ -1,4 +1,7 @@
-"""Every test that takes ``url`` or ``database`` runs on SQLite and on a real PostgreSQL server, or fails."""
+"""Every test that takes ``url`` or ``database`` runs on SQLite and on a real PostgreSQL server, or fails.
+
+Those that are marked ``sqlite_first`` meet PostgreSQL in the soak only.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,6 +11,11 @@ from turnwise.store.database import Database, open_database, upgrade
 from turnwise.store.writing.commit_queue import CommitQueue
 from turnwise.tests.store.making import sqlite_store
 from turnwise.tests.store.postgres import Server
+
+sqlite_first = pytest.mark.parametrize(
+    "url", ["sqlite", pytest.param("postgresql", marks=pytest.mark.soak)], indirect=True
+)
+"""Marks a test whose SQL is the same on either database: per commit on SQLite, in the soak on PostgreSQL as well."""
 
 
 @pytest.fixture(scope="session")

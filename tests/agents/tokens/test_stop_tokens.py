@@ -9,6 +9,7 @@ from turnwise.agents.errors import UnusableChat
 from turnwise.agents.tokens.conversation import Conversation
 from turnwise.agents.tokens.renderers import load_renderer
 from turnwise.agents.tokens.renderers.text import TextRenderer
+from turnwise.tests.soak.sampling import crossed, in_soak
 from turnwise.tests.trainer.learner.model.parity import tokenizers as styles
 from turnwise.tests.trainer.learner.model.parity.tokenizers import ChatStyle, new_tokenizer
 
@@ -33,8 +34,7 @@ def texts(path: Path) -> list[str]:
     return [renderer.encoder.token(one) for one in renderer.stop_tokens]
 
 
-@pytest.mark.parametrize("name", STYLES)
-@pytest.mark.parametrize("eos", [None, "<|pad|>", "<unk>"])
+@pytest.mark.parametrize(("name", "eos"), crossed(STYLES, [None, "<|pad|>", "<unk>"]))
 def test_the_first_stop_token_closes_a_turn_in_the_template(tmp_path: Path, name: str, eos: str | None) -> None:
     style: ChatStyle = getattr(styles, name)
     path = folder(tmp_path, style, eos=eos)
@@ -59,12 +59,11 @@ OPEN = "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
     ("closing", "stop"),
     [
         ("<|im_end|>\n", "<|im_end|>"),
-        (" \n <|im_end|>", "<|im_end|>"),
         ("<|im_end|><|pad|>\n", "<|im_end|>"),
-        ("<|pad|><|im_end|>", "<|pad|>"),
         ("{% if not loop.last %}<|im_end|>{% endif %}", "<|im_end|>"),
         ("{% if loop.last %}<|pad|>{% else %}<|im_end|>{% endif %}", "<|pad|>"),
         ("{{ eos_token }}", "<unk>"),
+        *in_soak((" \n <|im_end|>", "<|im_end|>"), ("<|pad|><|im_end|>", "<|pad|>")),
     ],
 )
 def test_the_token_is_found_wherever_the_template_writes_it(tmp_path: Path, closing: str, stop: str) -> None:
@@ -96,7 +95,7 @@ def test_a_turn_ends_at_the_token_that_closes_the_last_one_and_at_that_of_an_ear
         assert chat.turn_text([*chat.encode_completion("go")[:-1], stop]) == "go"
 
 
-@pytest.mark.parametrize("opening", ["", "<think>", "<think>\n"])
+@pytest.mark.parametrize("opening", ["<think>\n", *in_soak("", "<think>")])
 def test_a_template_that_opens_the_reasoning_of_a_turn_closes_it_with_both_tokens(tmp_path: Path, opening: str) -> None:
     closing = "{% if loop.last %}<|pad|>{% else %}<|im_end|>{% endif %}"
     asks = OPEN.replace("{% endif %}", opening + "{% endif %}")
@@ -104,7 +103,9 @@ def test_a_template_that_opens_the_reasoning_of_a_turn_closes_it_with_both_token
     assert texts(folder(tmp_path, styles.CHATML, eos=None, template=template)) == ["<|pad|>", "<|im_end|>"]
 
 
-@pytest.mark.parametrize("closing", ["", "\n", "\n\n### User:\n", "</turn>", "[END]<|im_end|>", "<|im_start|", "."])
+@pytest.mark.parametrize(
+    "closing", ["", "</turn>", "[END]<|im_end|>", *in_soak("\n", "\n\n### User:\n", "<|im_start|", ".")]
+)
 def test_a_turn_that_no_single_token_closes_is_refused(tmp_path: Path, closing: str) -> None:
     template = "{% for m in messages %}{{ m['role'] }}: {{ m['content'] }}" + closing + "{% endfor %}"
     path = folder(tmp_path, styles.CHATML, eos="<|im_end|>", template=template)
@@ -112,11 +113,30 @@ def test_a_turn_that_no_single_token_closes_is_refused(tmp_path: Path, closing: 
         load_renderer(path)
 
 
-@pytest.mark.parametrize("end", ["<|im_end|>", 1.0, True, -1, [0, None], [[0]], {"a": 1}])
+@pytest.mark.parametrize("end", ["<|im_end|>", True, -1, [0, None], *in_soak(1.0, [[0]], {"a": 1})])
 def test_an_end_that_is_no_token_id_is_refused(tmp_path: Path, end: Any) -> None:
     path = folder(tmp_path, styles.CHATML, eos="<|im_end|>", eos_token_id=end)
     with pytest.raises(UnusableChat, match=r"`eos_token_id` in its `generation_config\.json` is .*, no token id"):
         load_renderer(path)
+
+
+CHANGES = (
+    ".splitlines() | last",
+    " | replace('\\n', ' ')",
+    " | replace('<', '')",
+    ".split('</b>')[-1]",
+    " | lower",
+    " | striptags",
+    " | urlize",
+    " | tojson",
+    " | replace('\\r', '')",
+)
+
+
+def changed(change: str) -> tuple[str, str]:
+    """Return a template that changes each text, and its refusal."""
+    template = "{% for m in messages %}{{ m['content']" + change + " }}{% endfor %}"
+    return template, "leaves out the instructions and an"
 
 
 @pytest.mark.parametrize(
@@ -131,26 +151,8 @@ def test_an_end_that_is_no_token_id_is_refused(tmp_path: Path, end: Any) -> None
         ("Hello<|im_end|>", "leaves out the instructions and an observation and the policy's turn"),
         ("{% for m in messages %}{{ m['content'] | truncate(40) }}{% endfor %}", "leaves out the instructions and an"),
         ("{% for m in messages %}{{ m['content'][:9000] }}{% endfor %}", "leaves out the instructions and an"),
-        *(
-            (
-                "{% for m in messages %}{{ m['content']" + change + " }}{% endfor %}",
-                "leaves out the instructions and an",
-            )
-            for change in (
-                ".split('\\n')[0]",
-                ".splitlines() | last",
-                " | replace('\\n', ' ')",
-                " | replace('<', '')",
-                ".split('</b>')[-1]",
-                " | lower",
-                " | striptags",
-                " | e",
-                " | urlize",
-                " | tojson",
-                "[:90000]",
-                " | replace('\\r', '')",
-            )
-        ),
+        *(changed(one) for one in (".split('\\n')[0]", " | e", "[:90000]")),
+        *in_soak(*map(changed, CHANGES)),
         ("{% for m in messages if m['role'] != 'assistant' %}{{ m['content'] }}{% endfor %}", "out the policy's turn"),
         ("{% for m in messages | reverse %}{{ m['content'] }}<|im_end|>{% endfor %}", "in another order"),
         (
@@ -204,6 +206,7 @@ def test_a_template_may_read_texts_as_parts_of_messages(tmp_path: Path) -> None:
     assert contexts[0] == contexts[1]
 
 
+@pytest.mark.soak
 def test_a_template_of_parts_needs_an_end_of_turns_too(tmp_path: Path) -> None:
     """That of LLaVA 1.5 has none."""
     template = "{% for m in messages %}{{ m['role'] | upper + ': ' }}" + PARTS + "{{ ' ' }}{% endfor %}ASSISTANT:"

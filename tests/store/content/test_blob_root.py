@@ -13,6 +13,7 @@ from turnwise.store.content.folders import LocalFolder
 from turnwise.store.database import Database, open_database, upgrade
 from turnwise.store.errors import StoreError, StoreFull
 from turnwise.store.schema import blob, store_setting
+from turnwise.tests.store.conftest import sqlite_first
 from turnwise.tests.store.postgres import Server
 
 LARGE = NewBlob.of(b"x" * (INLINE_BYTES + 1), PNG)
@@ -82,6 +83,7 @@ def test_the_folder_is_recorded_with_its_first_blob(database: Database, tmp_path
     assert (tmp_path / "turnwise.blobs" / MARKER).read_text().split("\n")[0] == recorded["store_id"]
 
 
+@sqlite_first
 def test_the_marker_precedes_the_first_blob(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     present = []
 
@@ -116,6 +118,7 @@ def test_files_that_differ_in_their_suffix_have_their_own_folders(tmp_path: Path
     assert folders == {"x.blobs", "x.sqlite.blobs", "x.db.sqlite.blobs"}
 
 
+@sqlite_first
 def test_a_moved_folder_is_named_once(bare: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     filled(bare, str(tmp_path / "first"))
     (tmp_path / "first").rename(tmp_path / "second")
@@ -137,6 +140,7 @@ def test_a_store_can_be_moved_with_its_folder(tmp_path: Path) -> None:
     reads(f"sqlite:///{tmp_path}/b/turnwise.db")
 
 
+@sqlite_first
 @pytest.mark.parametrize("has_blobs", [False, True])
 def test_the_folder_of_another_store_is_refused(bare: str, tmp_path: Path, has_blobs: bool) -> None:
     other = f"sqlite:///{tmp_path}/other/turnwise.db"
@@ -148,6 +152,7 @@ def test_the_folder_of_another_store_is_refused(bare: str, tmp_path: Path, has_b
         open_database(bare, blobs=str(tmp_path / "other" / "turnwise.blobs"))
 
 
+@sqlite_first
 def test_a_folder_that_another_store_marks_after_the_open_is_refused(bare: str, tmp_path: Path) -> None:
     other = f"sqlite:///{tmp_path}/other/turnwise.db"
     upgrade(other)
@@ -160,6 +165,7 @@ def test_a_folder_that_another_store_marks_after_the_open_is_refused(bare: str, 
     database.close()
 
 
+@sqlite_first
 def test_a_lost_folder_is_refused_until_its_marker_is_written_by_hand(bare: str, tmp_path: Path) -> None:
     filled(bare, str(tmp_path / "lost"))
     shutil.rmtree(tmp_path / "lost")
@@ -170,6 +176,7 @@ def test_a_lost_folder_is_refused_until_its_marker_is_written_by_hand(bare: str,
     open_database(bare).close()
 
 
+@sqlite_first
 def test_a_remote_folder_is_recorded_and_verified(bare: str) -> None:
     folder = f"memory://{uuid.uuid4().hex}"
     filled(bare, folder)
@@ -178,6 +185,7 @@ def test_a_remote_folder_is_recorded_and_verified(bare: str) -> None:
         open_database(bare, blobs=f"memory://{uuid.uuid4().hex}")
 
 
+@sqlite_first
 def test_credentials_are_not_recorded(bare: str) -> None:
     folder = f"memory://key:hunter2@{uuid.uuid4().hex}"
     filled(bare, folder)
@@ -187,6 +195,7 @@ def test_credentials_are_not_recorded(bare: str) -> None:
     assert "hunter2" not in str(raised.value)
 
 
+@sqlite_first
 def test_a_folder_that_cannot_be_read_is_named(bare: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def denied(*_: object, **__: object) -> bytes:
         raise PermissionError("no access with memory://key:hunter2@bucket")
@@ -197,6 +206,7 @@ def test_a_folder_that_cannot_be_read_is_named(bare: str, monkeypatch: pytest.Mo
     assert "hunter2" not in str(raised.value)
 
 
+@sqlite_first
 def test_a_process_with_another_folder_at_the_same_path_is_refused(database: Database, tmp_path: Path) -> None:
     root = database.blobs.share()
     assert root is not None
@@ -212,6 +222,7 @@ def test_without_a_folder_nothing_is_shared(server: Server, template: str) -> No
     database.close()
 
 
+@sqlite_first
 def test_a_disk_without_room_for_the_marker_is_named(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(_: int) -> None:
         raise OSError(errno.ENOSPC, "no room")

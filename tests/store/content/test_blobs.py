@@ -16,6 +16,7 @@ from turnwise.store.database import Database, open_database
 from turnwise.store.errors import BlobCorrupt, BlobMissing, StoreError, StoreFull
 from turnwise.store.schema import blob
 from turnwise.store.schema.types import escape, unescape
+from turnwise.tests.store.conftest import sqlite_first
 
 LARGE = b"x" * (INLINE_BYTES + 1)
 SMALL = b"y" * INLINE_BYTES
@@ -49,6 +50,7 @@ def test_small_content_is_in_the_database_and_large_content_in_the_folder(databa
         assert conn.execute(select(func.count()).select_from(blob)).scalar_one() == 3
 
 
+@sqlite_first
 def test_altered_content_is_detected(database: Database, tmp_path: Path) -> None:
     put(database, SMALL, LARGE)
     with database.transaction() as tx:
@@ -69,6 +71,7 @@ def test_text_inserted_by_hand_is_detected(tmp_path: Path) -> None:
     database.close()
 
 
+@sqlite_first
 def test_missing_content_is_named(database: Database, tmp_path: Path) -> None:
     with pytest.raises(BlobMissing, match=digest(SMALL)):
         get(database, SMALL)
@@ -133,6 +136,7 @@ def test_the_folders_of_a_file_that_another_writer_left_are_synced(
     assert synced == folders, "one process syncs the folders of one blob once"
 
 
+@sqlite_first
 def test_long_text_is_compressed_and_damage_is_detected(database: Database, tmp_path: Path) -> None:
     text = b"the same line\n" * 3000
     new = NewBlob.of(text, TEXT)

@@ -10,6 +10,7 @@ from turnwise.store.content.turn_rows import messages_of, turn_rows
 from turnwise.store.database import Database
 from turnwise.store.errors import StepCorrupt
 from turnwise.store.queries import load_trajectory
+from turnwise.tests.store.conftest import sqlite_first
 from turnwise.tests.store.making import call, create_run, group, records, trajectory
 
 
@@ -31,6 +32,7 @@ def test_a_step_without_its_message_is_refused() -> None:
         rows_of([step], messages[:1])
 
 
+@sqlite_first
 def test_the_store_and_the_player_count_the_same(database: Database) -> None:
     """Long messages are in a blob; a turn that ended before its action and a step without tokens count, too."""
     create_run(database)
@@ -61,6 +63,7 @@ def test_the_store_and_the_player_count_the_same(database: Database) -> None:
     assert list(stored.messages[0].tokens) == ids
 
 
+@sqlite_first
 def test_messages_that_cannot_be_read_are_an_altered_step(database: Database) -> None:
     with pytest.raises(StepCorrupt, match="the messages of turn 3 cannot be read") as raised:
         messages_of({"idx": 3, "messages": b"\x09", "messages_blob": None}, {})

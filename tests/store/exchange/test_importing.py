@@ -21,6 +21,7 @@ from turnwise.store.exchange.parquet import read_parquet
 from turnwise.store.maintenance.integrity import check_store
 from turnwise.store.queries import RunReader
 from turnwise.tests.agents.pictures import READABLE
+from turnwise.tests.store.conftest import sqlite_first
 from turnwise.tests.store.exchange.making import LAST_HASH, episode, make_id, plain
 from turnwise.tests.store.making import call, create_run, group, play_group, prune, sqlite_store, start, trajectory
 
@@ -54,6 +55,7 @@ def expert(one: Episode, run: str = "import-x") -> Any:
     return plain(replace(made, group=replace(made.group, state=GroupState.FILTERED)))
 
 
+@sqlite_first
 def test_an_episode_is_stored_as_an_experts(database: Database) -> None:
     given = [episode(0), episode(1, images=False, source=Source.EXPERT, policy="oracle")]
     assert imported(database, *given) == Imported("import-x", 2, 0)

@@ -19,6 +19,7 @@ from turnwise.store.errors import StoreError
 from turnwise.store.maintenance.garbage import REFERENCES, Swept, sweep
 from turnwise.store.maintenance.integrity import check_store
 from turnwise.store.schema import blob, metadata, step_image
+from turnwise.tests.store.conftest import sqlite_first
 from turnwise.tests.store.maintenance.populated import LARGE_SCREEN, play_illustrated
 from turnwise.tests.store.making import start
 
@@ -112,6 +113,7 @@ def test_a_copy_of_the_database_deletes_no_file_of_the_original(
     copy.close()
 
 
+@sqlite_first
 def test_a_staged_file_stays_for_the_grace_period(database: Database) -> None:
     database.blobs.stage(large(1))
     path = file_of(database, large(1))
@@ -121,6 +123,7 @@ def test_a_staged_file_stays_for_the_grace_period(database: Database) -> None:
     assert not path.exists()
 
 
+@sqlite_first
 def test_content_that_is_written_again_gets_a_new_time(database: Database) -> None:
     new = large(1)
     path = store_unnamed(database, new)
@@ -133,6 +136,7 @@ def test_content_that_is_written_again_gets_a_new_time(database: Database) -> No
     assert path.exists()
 
 
+@sqlite_first
 def test_a_file_that_was_renamed_when_the_sweep_died_is_restored(database: Database) -> None:
     start(database)
     play_illustrated(database, "g")
@@ -144,6 +148,7 @@ def test_a_file_that_was_renamed_when_the_sweep_died_is_restored(database: Datab
     assert list(check_store(database, content=True)) == []
 
 
+@sqlite_first
 def test_a_file_that_a_dead_writer_left_is_deleted(database: Database) -> None:
     path = store_unnamed(database, large(1))
     left = path.with_name(f".{path.name}.{'0' * 32}")
@@ -156,6 +161,7 @@ class Broken(Exception):
     """The injected fault."""
 
 
+@sqlite_first
 def test_a_sweep_that_fails_at_any_point_loses_nothing(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """The n-th statement, commit, rename or deletion fails, for every n."""
     start(database)
