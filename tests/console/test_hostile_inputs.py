@@ -1,7 +1,7 @@
 """Every command of the program, with inputs that nobody planned for: the answer is one line, never a traceback.
 
 The commands and their parameters are read from the program, so a new command is driven too. A new required parameter
-needs a value in ``VALUES``. In CI every command meets a twelfth of the values, and every value some command;
+needs a value in ``VALUES``. In CI every command meets a twelfth of the values;
 ``make soak`` runs all.
 """
 

@@ -1,7 +1,6 @@
 """Every command of the program, with odd streams, encodings, folders and variables: one line, never a traceback.
 
-In CI every command meets one of the twelve conditions, and every condition three commands or more; ``make soak`` runs
-all.
+In CI each of the twelve conditions meets one command; ``make soak`` runs all conditions with all commands.
 """
 
 from collections.abc import Callable
@@ -11,6 +10,7 @@ from typing import Any
 import pytest
 from turnwise.tests.console.forked_commands import Ended, ForkedCommands
 from turnwise.tests.console.test_hostile_inputs import COMMANDS, OPTIONS, VALUES, drawn, files
+from turnwise.tests.soak.sampling import in_soak
 
 from .conftest import ENV
 
@@ -59,8 +59,14 @@ CONDITIONS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("share", [len(CONDITIONS), pytest.param(1, marks=pytest.mark.soak)])
-@pytest.mark.parametrize("command", COMMANDS)
+def sampled() -> list[str]:
+    """Return one command per condition, from all groups of commands."""
+    return [one for place, one in enumerate(COMMANDS) if place // len(CONDITIONS) == place % 3]
+
+
+@pytest.mark.parametrize(
+    ("command", "share"), [*((one, len(CONDITIONS)) for one in sampled()), *in_soak(*((one, 1) for one in COMMANDS))]
+)
 def test_odd_streams_and_folders_are_answered_in_one_line(
     command: str, share: int, forked: Forked, files: dict[str, str]
 ) -> None:

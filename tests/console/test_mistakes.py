@@ -1,4 +1,4 @@
-"""Sixty mistakes of a person at the command line: each is refused in one line with its cause and the remedy."""
+"""Mistakes of a person at the command line: each is refused in one line with its cause and the remedy."""
 
 import shlex
 from contextlib import closing
@@ -149,7 +149,3 @@ def test_the_name_of_a_finished_run_is_refused(turnwise: Turnwise, store: str, t
     assert (ended.code, ended.out) == (2, "")
     remedy = "raise `max_steps` or `max_seconds` to continue it, choose another `--name`, or begin from its weights"
     assert ended.err == f"turnwise: run `demo` is finished: {remedy}: `turnwise runs fork demo --name NEW`\n"
-
-
-def test_there_are_sixty() -> None:
-    assert len(MISTAKES) >= 60
