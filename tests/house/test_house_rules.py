@@ -3,8 +3,6 @@
 import re
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).resolve().parents[2]
 SHIPPED = (
     "agents",
@@ -58,16 +56,6 @@ def test_no_exception_is_suppressed_without_a_log_line() -> None:
 
 def test_no_address_of_a_package_index_is_written_down() -> None:
     assert lines_with(INDEX_HOSTS, files()) == []
-
-
-@pytest.mark.parametrize("line", ["import pickle", "x = torch.load(path)", "np.load(f, allow_pickle=True)"])
-def test_each_rule_finds_its_violation(line: str) -> None:
-    assert UNSAFE.search(line)
-
-
-def test_the_rule_on_suppressed_exceptions_finds_them() -> None:
-    assert BLIND.search("with contextlib.suppress(Exception):")
-    assert not BLIND.search("with contextlib.suppress(OSError):")
 
 
 def test_no_source_file_is_too_long() -> None:

@@ -3,7 +3,6 @@
 import json
 import re
 from collections import Counter
-from html.parser import HTMLParser
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -16,7 +15,7 @@ from turnwise.store.operations.rewards import reward_digest
 from turnwise.store.schema import metadata, reward
 from turnwise.store.schema.types import ExactText
 from turnwise.tests.console.viewer.conftest import client_of
-from turnwise.tests.console.viewer.test_security import ACTING, HOSTILE
+from turnwise.tests.console.viewer.test_security import ACTING, HOSTILE, Structure
 from turnwise.tests.store.content.sealing import reseal
 from turnwise.tests.store.maintenance.populated import populate
 from turnwise.tests.store.making import sqlite_store
@@ -93,20 +92,6 @@ def document(old: Any, name: str, value: str) -> Any:
     return old | {value: {value: [value]}, "environments": [{"id": value, "options": {value: value}}]}
 
 
-class Structure(HTMLParser):
-    """The tags of a page with the names of their attributes, and the addresses that it names."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.tags = Counter[tuple[str, ...]]()
-        self.addresses: list[str] = []
-        self.feed(page)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags[tag, *(name for name, _ in attrs)] += 1
-        self.addresses += [value or "" for name, value in attrs if name in ("href", "src", "action", "data-series")]
-
-
 def crawl(client: TestClient) -> dict[str, Structure]:
     """Return every page that a link leads to, in HTML; its record is JSON without a number that is not finite."""
     found: dict[str, Structure] = {}
@@ -156,7 +141,7 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Counter[tuple[str, ...]]:
     with client_of(database) as client:
         pages = crawl(client)
     database.close()
-    return sum((page.tags for page in pages.values()), Counter())
+    return Counter(tag for page in pages.values() for tag in page.tags)
 
 
 @pytest.mark.parametrize(
@@ -175,7 +160,7 @@ def test_no_field_of_a_store_becomes_markup(filled: Database, plain: Counter[tup
     assert update_index(filled)
     with client_of(filled) as client:
         pages = crawl(client)
-    tags = sum((page.tags for page in pages.values()), Counter())
+    tags = Counter(tag for page in pages.values() for tag in page.tags)
     assert len(pages) > 30
     assert set(tags) - set(plain) == set()
 

@@ -1,4 +1,4 @@
-"""The driver of a run: stops at its first and its last evaluation, its identity at the trackers, its last seconds."""
+"""The driver of a run: stops at its first and its last evaluation, its last seconds."""
 
 import asyncio
 from collections.abc import Iterator
@@ -10,7 +10,6 @@ import pytest
 import turnwise
 from turnwise.records import PolicyVersion
 from turnwise.store.database import open_database
-from turnwise.store.schema.types import uuid7_digits
 from turnwise.trainer.config.loading import parse_config
 from turnwise.trainer.run import driver as driver_module
 from turnwise.trainer.run.callbacks import Callbacks
@@ -18,7 +17,6 @@ from turnwise.trainer.run.driver import LAST_STEPS_S, Driver
 from turnwise.trainer.run.identity import RunIdentity
 from turnwise.trainer.shutdown import SHUTDOWN
 from turnwise.trainer.telemetry.events import EvalResult
-from turnwise.trainer.telemetry.trackers.base import TrackedRun
 
 SETTINGS: dict[str, Any] = {
     "name": "r",
@@ -120,22 +118,6 @@ def test_a_stop_before_the_first_version_is_an_error_of_turnwise(
     with pytest.raises(turnwise.StoppedEarly, match="run r was stopped before its first version"):
         turnwise.train(SETTINGS, callbacks=[stopping], store=f"sqlite:///{tmp_path}/turnwise.db")
     assert stopping.status == "stopped"
-
-
-def test_runs_of_one_minute_differ_at_the_trackers(driver: Driver) -> None:
-    seen: list[TrackedRun] = []
-
-    async def start(uid: str) -> None:
-        async def read() -> str:
-            return uid
-
-        metrics = SimpleNamespace(start_trackers=lambda names, run, *others: seen.append(run))
-        context = SimpleNamespace(name="r", folder=Path(), store=SimpleNamespace(uid=read), metrics=metrics)
-        await driver._start_trackers(cast(Any, context), cast(Any, SimpleNamespace(update=0, resumes=False)))
-
-    for _ in range(2):
-        asyncio.run(start(uuid7_digits()))
-    assert len({run.uid for run in seen}) == 2
 
 
 @pytest.mark.parametrize(("left_s", "given_s"), [(float("inf"), float("inf")), (4.0, 4.0 - LAST_STEPS_S), (0.5, 0.0)])
