@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from turnwise.tests.soak.sampling import crossed, in_soak
 from turnwise.trainer.cluster.watchdog import END, Notes, owned_processes
 from turnwise.trainer.shutdown import GRACE_S, REPEAT_WINDOW_S, SIGNALS, Shutdown
 
@@ -96,8 +97,7 @@ def until(path: Path) -> None:
         time.sleep(0.01)
 
 
-@pytest.mark.parametrize("blocking", ["blocked", "unblocked"])
-@pytest.mark.parametrize("number", SIGNALS)
+@pytest.mark.parametrize(("number", "blocking"), crossed(SIGNALS, ["blocked", "unblocked"]))
 def test_a_signal_ends_a_process_without_a_handler_in_order(
     tmp_path: Path, blocking: str, number: signal.Signals
 ) -> None:
@@ -110,7 +110,7 @@ def test_a_signal_ends_a_process_without_a_handler_in_order(
     assert (tmp_path / "ended").exists()
 
 
-@pytest.mark.parametrize("blocking", ["blocked", "unblocked"])
+@pytest.mark.parametrize("blocking", ["blocked", *in_soak("unblocked")])
 def test_a_signal_ends_a_process_that_was_stopped_and_continued_many_times(tmp_path: Path, blocking: str) -> None:
     process = start(tmp_path, blocking, "handles", "60")
     for _ in range(10):
@@ -146,7 +146,7 @@ def test_after_a_signal_the_time_until_the_forced_exit_is_known() -> None:
     assert shutdown.left_s() == pytest.approx(GRACE_S - 2, abs=0.5)
 
 
-@pytest.mark.parametrize("blocking", ["blocked", "unblocked"])
+@pytest.mark.parametrize("blocking", ["blocked", *in_soak("unblocked")])
 def test_a_process_that_does_not_stop_is_ended_after_the_grace_period(tmp_path: Path, blocking: str) -> None:
     process = start(tmp_path, blocking, "handles", "0.7")
     process.send_signal(signal.SIGTERM)
@@ -158,7 +158,7 @@ def test_a_process_that_does_not_stop_is_ended_after_the_grace_period(tmp_path: 
     assert (tmp_path / "row").read_text() == "stopped SIGTERM"
 
 
-@pytest.mark.parametrize("blocking", ["blocked", "unblocked"])
+@pytest.mark.parametrize("blocking", ["unblocked", *in_soak("blocked")])
 def test_a_second_signal_ends_the_process_at_once_and_a_repeated_one_does_not(tmp_path: Path, blocking: str) -> None:
     process = start(tmp_path, blocking, "handles", "60")
     process.send_signal(signal.SIGTERM)

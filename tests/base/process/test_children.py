@@ -1,6 +1,6 @@
 """Environments that start and end processes neither stop nor hang a command, and leave no process behind.
 
-`make soak` adds a whole run with all of them.
+`make soak` adds the other ways, and a whole run with all of them.
 """
 
 import json
@@ -17,10 +17,23 @@ from turnwise.store.database import open_database
 from turnwise.store.run_lock import hold_run
 from turnwise.tests.base.process.moves import MOVES
 from turnwise.tests.base.process.starts_processes import STARTS, WAYS
+from turnwise.tests.soak.sampling import in_soak
 
 from .conftest import Turnwise
 
 pytestmark = pytest.mark.slow
+IN_CI = (
+    "fork, SIGINT",
+    "fork, raise",
+    "process, spawn",
+    "pool, fork",
+    "program",
+    "event loop",
+    "leaves a process",
+    "leaves a thread",
+    "leaves a zombie",
+)
+"""One way of each kind."""
 
 
 def left_processes(folder: Path) -> list[str]:
@@ -45,7 +58,7 @@ def working_in(folder: Path) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", [*IN_CI, *in_soak(*(way for way in WAYS if way not in IN_CI))])
 def test_an_evaluation_survives_processes_of_the_environment(turnwise: Turnwise, tmp_path: Path, way: str) -> None:
     options = ["--policy", "oracle", "--env", STARTS, "--option", f"way={way}", "--tasks", "2", "--json"]
     ran = turnwise("eval", *options, "--store", f"sqlite:///{tmp_path}/t.db")

@@ -10,6 +10,7 @@ from turnwise.store.content.message_codec import encode
 from turnwise.store.database import Database
 from turnwise.store.maintenance.integrity import check_store
 from turnwise.store.schema import message_image, partial_turn, step
+from turnwise.tests.store.conftest import sqlite_first
 from turnwise.tests.store.content.sealing import reseal
 from turnwise.tests.store.making import call, create_run, group, play, records
 
@@ -51,6 +52,7 @@ def with_a_partial_turn_of_nothing(conn: Connection) -> None:
     conn.execute(insert(partial_turn).values(**values))
 
 
+@sqlite_first
 @pytest.mark.parametrize(
     ("alter", "field", "problem"),
     [
