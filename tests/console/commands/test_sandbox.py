@@ -81,14 +81,12 @@ def test_an_image_that_is_up_to_date_is_not_built_again(sandbox: Sandbox) -> Non
     ("arguments", "message"),
     [
         (["check", "--backend", "podman"], "no sandbox backend is called `podman` (known: docker, local)"),
-        (["check", "--backend", "dokcer"], "(did you mean 'docker'?)"),
         (["check", "--option", "runtimes=runsc"], "option `runtimes` of the sandbox backend `docker`"),
         (
             ["check", "--backend", "local", "--option", "runtime=runsc"],
             "option `runtime` of the sandbox backend `local`",
         ),
         (["build", "--backend", "local"], "the local backend has no images"),
-        (["build", "gui"], "unknown image 'gui'; the images are code, desktop, web"),
     ],
 )
 def test_a_wrong_name_is_reported_and_exits_2(sandbox: Sandbox, arguments: list[str], message: str) -> None:
