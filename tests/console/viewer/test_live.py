@@ -186,7 +186,7 @@ def test_an_upgrade_underneath_is_reported(
 @pytest.mark.parametrize(
     ("lose", "message"),
     [
-        (Path.unlink, "is gone"),
+        (Path.unlink, "check its path"),
         (lambda file: file.write_bytes(b""), "no longer holds a turnwise store"),
     ],
 )
