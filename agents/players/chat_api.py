@@ -5,10 +5,11 @@ that the environment variables name.
 
 Invariant: a request ends with a text of the model, or with an error that names its cause:
 
-* ``PolicyFailed``: the model answered without a text or too late, or its turns were rejected. A success rate counts
-  the episode.
+* ``PolicyFailed``: the model answered without a text or too late, or a filter rejected the conversation. A success rate
+  counts the episode.
 * ``ContextOutgrown``: the conversation no longer fits. The episode is truncated, and a success rate counts it.
-* ``EngineFailed``: the server failed. No success rate counts the episode.
+* ``EngineFailed``: the server failed, or rejected a request for a cause not in ``CAUSES``. No success rate counts the
+  episode.
 """
 
 from __future__ import annotations
@@ -42,8 +43,6 @@ CAUSES: Mapping[object, type[TurnwiseError]] = {
     "invalid_api_key": EngineFailed,
 }
 """Causes of a rejection by its status, or by the code, type or parameter that its error names. The first one counts."""
-OF_TURNS = frozenset({400, 422})
-"""Other statuses that reject the turns of a conversation, if the server answered an earlier one of them."""
 ABORTED = frozenset({"error", "abort", "aborted"})
 """Values of ``finish_reason`` after a fault of the server."""
 MAX_RETRIES = 4
@@ -136,14 +135,11 @@ class ChatApi:
     async def text(self, messages: Sequence[Mapping[str, str]], **options: object) -> str:
         """Return the server's next message; ``options`` are further keys of the request.
 
-        A server that rejects a conversation after its first turn rejects the turns in it: that is a failure of the
-        policy, unless ``CAUSES`` names another cause.
-
         Raises:
             ContextOutgrown: the conversation no longer fits the model's context.
             AnswerLate: there is no complete answer within the timeout.
-            PolicyFailed: the model returned no text, or the server rejects the turns of the conversation.
-            EngineFailed: the server cannot be reached, or failed.
+            PolicyFailed: the model returned no text, or a filter of the server rejected the conversation.
+            EngineFailed: the server cannot be reached, failed, or rejected the request for another cause.
             CancelledError: the caller was cancelled; the cause is an ``EngineFailed`` if an earlier try failed.
         """
         failed: list[str] = []
@@ -169,18 +165,17 @@ class ChatApi:
         import openai
         from openai.types.chat import ChatCompletion
 
-        begun = any(message["role"] == "assistant" for message in body["messages"])
         try:
             answer = await self._client.post(
                 PATH, cast_to=ChatCompletion, body=body, options={"headers": self._headers}
             )
         except openai.APIStatusError as error:
-            raise _rejection(error.status_code, error.body, begun) from None
+            raise _rejection(error.status_code, error.body) from None
         except (openai.OpenAIError, ValueError, RecursionError, OSError) as error:
             reason = failed[-1] if failed else f"{type(error).__name__}: {error}"
             raise EngineFailed(f"did not answer: {reason}") from None
         if fault := getattr(answer, "error", None):
-            raise _rejection(200, fault, begun)  # some routers return an error with this status
+            raise _rejection(200, fault)  # some routers return an error with this status
         return _completion_text(answer)
 
     def _named(self, error: TurnwiseError) -> TurnwiseError:
@@ -213,14 +208,12 @@ def _http_client(**settings: Any) -> httpx2.AsyncClient:
     return Recording(**settings)
 
 
-def _rejection(status: int, error: object, begun: bool) -> TurnwiseError:
+def _rejection(status: int, error: object) -> TurnwiseError:
     """Return the error for a rejection with a status and the ``error`` of its body."""
     fields: Mapping[str, Any] = error if isinstance(error, Mapping) else {"message": error}
     message = fields.get("message") or fields
     named = [status, *(str(fields.get(key)) for key in ("code", "type", "param"))]
-    cause = next((CAUSES[one] for one in named if one in CAUSES), None)
-    if cause is None:
-        cause = PolicyFailed if begun and status in OF_TURNS else EngineFailed
+    cause = next((CAUSES[one] for one in named if one in CAUSES), EngineFailed)
     what = {ContextOutgrown: "rejected the conversation as too long", PolicyFailed: "rejected the conversation"}
     return cause(f"{what.get(cause, 'returned no message')} (status {status}: {str(message)[:MAX_READ_CHARS]})")
 

@@ -126,32 +126,32 @@ def test_a_response_that_is_no_completion_is_a_failure_of_the_server(body: bytes
 
 
 @pytest.mark.parametrize(
-    ("status", "error", "first", "later"),
+    ("status", "error", "kind"),
     [
-        (400, {"message": "too much", "code": "context_length_exceeded"}, ContextOutgrown, ContextOutgrown),
-        (413, {"message": "Payload Too Large"}, ContextOutgrown, ContextOutgrown),
-        (200, {"message": "too much", "code": "context_length_exceeded"}, ContextOutgrown, ContextOutgrown),
-        (400, {"message": "blocked", "code": "content_filter"}, PolicyFailed, PolicyFailed),
-        (400, {"message": "messages.1: must be not empty"}, EngineFailed, PolicyFailed),
-        (400, {"message": "no credit", "code": "insufficient_quota"}, EngineFailed, EngineFailed),
-        (401, {"message": "Incorrect API key provided"}, EngineFailed, EngineFailed),
-        (308, "", EngineFailed, EngineFailed),
-        (500, "CUDA out of memory", EngineFailed, EngineFailed),
+        (400, {"message": "too much", "code": "context_length_exceeded"}, ContextOutgrown),
+        (413, {"message": "Payload Too Large"}, ContextOutgrown),
+        (200, {"message": "too much", "code": "context_length_exceeded"}, ContextOutgrown),
+        (400, {"message": "blocked", "code": "content_filter"}, PolicyFailed),
+        (400, {"message": "messages.1: must be not empty"}, EngineFailed),
+        (400, {"message": "no credit", "code": "insufficient_quota"}, EngineFailed),
+        (401, {"message": "Incorrect API key provided"}, EngineFailed),
+        (308, "", EngineFailed),
+        (500, "CUDA out of memory", EngineFailed),
         *in_soak(
-            (400, {"message": "too much", "type": "exceed_context_size_error"}, ContextOutgrown, ContextOutgrown),
-            (400, {"message": "too much", "param": "input_tokens", "code": 400}, ContextOutgrown, ContextOutgrown),
-            (422, "kann ich nicht", EngineFailed, PolicyFailed),
-            (403, {"message": "blocked by your network"}, EngineFailed, EngineFailed),
-            (404, {"message": "The model `x` does not exist."}, EngineFailed, EngineFailed),
+            (400, {"message": "too much", "type": "exceed_context_size_error"}, ContextOutgrown),
+            (400, {"message": "too much", "param": "input_tokens", "code": 400}, ContextOutgrown),
+            (422, "kann ich nicht", EngineFailed),
+            (403, {"message": "blocked by your network"}, EngineFailed),
+            (404, {"message": "The model `x` does not exist."}, EngineFailed),
         ),
     ],
 )
 def test_a_rejection_is_charged_by_its_status_and_codes(
-    status: int, error: Any, first: type[Exception], later: type[Exception], monkeypatch: pytest.MonkeyPatch
+    status: int, error: Any, kind: type[Exception], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(chat_api, "MAX_RETRIES", 0)
     words = error["message"] if isinstance(error, dict) else error
-    for messages, kind in ((FIRST, first), (LATER, later)):
+    for messages in (FIRST, LATER):
         with pytest.raises(kind) as raised:
             asked(always(status, {"error": error}, location="https://elsewhere/v1"), messages)
         assert f"status {status}: {words}" in str(raised.value)

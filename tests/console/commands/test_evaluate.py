@@ -144,10 +144,11 @@ def test_failures_next_to_outcomes_are_reported_with_reason_and_command(turnwise
 
 
 def test_a_policy_that_fails_where_it_would_lose_has_no_higher_rate(turnwise: Turnwise, store: str) -> None:
-    """Of four episodes the server wins two; it loses the others by an answer without text, or by too long a talk."""
+    """Of four episodes the server wins two; it loses the others by no text, too long a talk or a blocked one."""
     null = {"choices": [{"message": {"content": None}, "finish_reason": "length"}]}
     long = {"error": {"message": "your request has 70 tokens", "code": "context_length_exceeded"}}
-    for status, lost, shown in ((200, null, 2), (400, long, 0), (422, {"error": "kann ich nicht"}, 2)):
+    blocked = {"error": {"message": "blocked", "code": "content_filter"}}
+    for status, lost, shown in ((200, null, 2), (400, long, 0), (400, blocked, 2)):
 
         def respond(number: int, body: dict[str, Any], status: int = status, lost: Any = lost) -> Response:
             odd = "odd" in body["messages"][0]["content"]
