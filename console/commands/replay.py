@@ -69,10 +69,11 @@ def replay(
             ids = [*ids, *_of_run(database, run, None if whole else sample, seed)]
         reports = asyncio.run(_replayed(database, ids, parallel or os.cpu_count() or 1, pictures, quiet=as_json))
     matching = sum(report.matches for report in reports)
+    executed = sum(not report.missing for report in reports)
     if as_json:
         print_json(reports)
     elif len(reports) > 1:
-        console().print(f"{matching} of {len(reports)} match")
+        console().print(f"{matching} of {executed} match")
     if not as_json:
         for missing, count in Counter(report.missing for report in reports if report.missing).items():
             print_text(f"turnwise: {count} not re-executed: {missing}", out=console(stderr=True))

@@ -32,6 +32,8 @@ NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
 NAME_MAX_CHARS = 80
 PRETRAINED_WARMUP = {"steps": 50, "batch_size": 16, "learning_rate": 5e-5, "observation_weight": 0.0}
 """The defaults of ``sft_warmup`` with ``model.path``."""
+NEW_MODEL_LEARNING_RATE = 1e-3
+"""The default of ``learner.learning_rate`` without ``model.path``."""
 DEFAULT_MAX_STEPS = 100
 """The length of a run without a limit."""
 
@@ -124,17 +126,19 @@ class RunConfig(AlgorithmConfig):
 
     @model_validator(mode="before")
     @classmethod
-    def _language_models_write_sentences(cls, raw: Any) -> Any:
-        """Give a run with ``model.path`` the limits on tokens of a language model, a cache that holds them, and
-        the steps of a warm-up for trained weights."""
-        if not isinstance(raw, dict) or not isinstance(raw.get("model"), dict) or not raw["model"].get("path"):
+    def _defaults_of_the_model(cls, raw: Any) -> Any:
+        """Give a run with ``model.path`` the limits on tokens of a language model, a cache that holds them, and the
+        steps of a warm-up for trained weights; give a run without it the learning rate of random weights."""
+        if not isinstance(raw, dict) or not isinstance(raw.get("model", {}), dict):
             return raw
-        defaults: dict[str, Any] = {
-            "horizon": LANGUAGE_MODEL_LIMITS,
-            "engine": {"kv_cache_memory_bytes": LANGUAGE_MODEL_CACHE_BYTES},
-        }
-        if isinstance(raw.get("sft_warmup"), dict):
-            defaults["sft_warmup"] = PRETRAINED_WARMUP
+        defaults: dict[str, Any] = {"learner": {"learning_rate": NEW_MODEL_LEARNING_RATE}}
+        if raw.get("model", {}).get("path"):
+            defaults = {
+                "horizon": LANGUAGE_MODEL_LIMITS,
+                "engine": {"kv_cache_memory_bytes": LANGUAGE_MODEL_CACHE_BYTES},
+            }
+            if isinstance(raw.get("sft_warmup"), dict):
+                defaults["sft_warmup"] = PRETRAINED_WARMUP
         given = {name: raw.get(name) or {} for name in defaults}
         chosen = {name: {**defaults[name], **one} for name, one in given.items() if isinstance(one, dict)}
         return {**raw, **chosen}

@@ -177,7 +177,7 @@ class LearnerConfig(Section):
     num_ranks: int = Field(1, ge=1)
     """Ranks of the backend `fsdp`: one GPU each with `device = "cuda"`."""
     learning_rate: float = Field(1e-6, gt=0)
-    """Peak learning rate of AdamW."""
+    """Peak learning rate of AdamW. The default without `model.path` is 1e-3."""
     min_learning_rate: float = Field(0.0, ge=0)
     """The rate at the end of the run."""
     lr_schedule: Literal["constant", "linear", "cosine", "quadratic"] = "quadratic"

@@ -38,7 +38,7 @@ from .refusal import RUNS, Command, Cost, Refusal, Stage, Subject, refuses
 
 GROUPS_PER_READ = 1000
 CALLED = {"random": TurnEnv.valid_actions, "oracle": TurnEnv.oracle}
-"""The method of an environment that a policy without tokens calls."""
+"""The method of an environment that a policy without tokens, or a warm-up from this source, calls."""
 
 
 def known(environments: Sequence[EnvironmentConfig]) -> list[EnvironmentConfig]:
@@ -169,22 +169,24 @@ def unplayable_environments(subject: Subject) -> Iterator[Refusal]:
 
 
 @refuses("sft_warmup.source", Cost.ENVIRONMENTS, Command.TRAIN)
-def lacking_oracle(subject: Subject) -> Iterator[Refusal]:
-    """Refuse a warm-up on the oracle's actions in an environment without one; one with sandboxes finds it later."""
-    timeouts = subject.config.rollout.timeouts
+def lacking_actions(subject: Subject) -> Iterator[Refusal]:
+    """Refuse a warm-up in an environment that does not name its actions; one with sandboxes finds it later."""
+    timeouts, source = subject.config.rollout.timeouts, subject.config.warmup_source or ""
+    method = CALLED[source].__name__ if source in CALLED else ""
 
     async def look(environment: EnvironmentConfig) -> Refusal | None:
         try:
             async with _made(environment, timeouts.reset_s) as thread:
                 await thread.reset(await _first_task(thread, "train", timeouts.reset_s), "train", timeouts.reset_s)
-                await thread.run("oracle", lambda env: env.oracle(), timeouts.step_s)
+                await thread.run(source, lambda env: getattr(env, method)(), timeouts.step_s)
         except EnvError as error:
             if isinstance(error.__cause__, NotImplementedError):
-                reason = f"`sft_warmup.source` is `oracle`, and {error.__cause__}"
-                return Refusal("sft_warmup.source", reason, "define `oracle()`, or name a run with demonstrations")
+                reason = f"the warm-up learns from `{method}()`, and {error.__cause__}"
+                remedy = f"define `{method}()`, or set `sft_warmup.source` to a run with demonstrations"
+                return Refusal("sft_warmup.source", reason, remedy)
         return None
 
-    if subject.config.warmup_source == "oracle":
+    if method:
         yield from _each([one for one in known(subject.config.environments) if not any_sandboxed([one.id])], look)
 
 

@@ -220,6 +220,14 @@ def test_ipc_suits_one_engine_on_the_gpu_of_the_learner() -> None:
     assert config.learner.weight_transport == "ipc"
 
 
+def test_the_learning_rate_suits_random_or_trained_weights_and_can_be_chosen() -> None:
+    own = {"learner": {"learning_rate": 3e-4}}
+    for path, rate in ((None, 1e-3), ("org/model", 1e-6)):
+        model = MINIMAL | {"model": {"path": path}}
+        assert parse_config(model).learner.learning_rate == rate
+        assert parse_config(model | own).learner.learning_rate == 3e-4
+
+
 def test_the_limits_of_a_model_with_a_path_are_those_of_sentences() -> None:
     raw: dict[str, Any] = {"name": "r", "environments": [{"id": "turnwise/TextSite-v0"}]}
     new, language = (parse_config({**raw, "model": {"path": path}}) for path in (None, "org/model"))

@@ -21,7 +21,7 @@ from turnwise.tests.agents.worlds import CLOCK, PICTURE
 from turnwise.tests.envs.faulty import FAULTY
 from turnwise.trainer.config.loading import parse_config
 from turnwise.trainer.config.schema import RunConfig
-from turnwise.trainer.config.sections import HELD_OUT_SEED, EnvironmentConfig, ModelConfig
+from turnwise.trainer.config.sections import HELD_OUT_SEED, EnvironmentConfig, ModelConfig, SftWarmupConfig
 from turnwise.trainer.evaluation.tasks import evaluate
 from turnwise.trainer.preflight import environments as checks
 from turnwise.trainer.preflight.refusal import Command, Refused, Subject, refuse
@@ -158,6 +158,22 @@ def test_a_server_is_refused_for_images_only() -> None:
 def test_a_policy_whose_method_an_environment_lacks_cannot_play(policy: str, reason: str) -> None:
     with pytest.raises(Refused, match=f"^--policy {policy} cannot play {re.escape(CLOCK)}: {reason}"):
         play(environments(TEXT_SITE, CLOCK), policy)
+
+
+@pytest.mark.parametrize(
+    ("source", "method", "reason"),
+    [
+        (None, "valid_actions", "Clock does not list its valid actions"),
+        ("oracle", "oracle", "Clock has no oracle"),
+    ],
+)
+def test_a_warmup_is_refused_without_the_method_that_lists_its_actions(
+    source: str | None, method: str, reason: str
+) -> None:
+    config = RunConfig(name="r", environments=environments(TEXT_SITE, CLOCK), sft_warmup=SftWarmupConfig(source=source))
+    with pytest.raises(Refused, match=rf"the warm-up learns from `{method}\(\)`, and {reason}.*define `{method}\(\)`"):
+        call(checks.lacking_actions, config, Command.TRAIN)
+    call(checks.lacking_actions, config.model_copy(update={"sft_warmup": SftWarmupConfig(steps=0)}), Command.TRAIN)
 
 
 @pytest.mark.parametrize("prefix", ["", "open the"])
