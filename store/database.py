@@ -377,7 +377,8 @@ def _place(database: Database) -> str:
 
 
 def _postgresql(url: URL) -> Engine:
-    options: dict[str, Any] = {"connect_timeout": 10}
+    # Without an encoding of its own, a connection to a database in SQL_ASCII returns bytes.
+    options: dict[str, Any] = {"connect_timeout": 10, "client_encoding": "utf8"}
     if (threshold := url.query.get("prepare_threshold")) is not None:  # psycopg's, which takes no text
         if threshold != "none" and not str(threshold).isdecimal():
             raise StoreError("`prepare_threshold` in the URL of a store is a number of executions, or `none`")

@@ -60,13 +60,15 @@ def test_a_dropped_database_is_named(server: Server, template: str, drop: str) -
     pytest.fail("the store answers")
 
 
-def test_a_database_in_another_encoding_is_refused_at_its_creation(server: Server) -> None:
-    latin = "CREATE DATABASE latin ENCODING 'LATIN1' TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C'"
-    execute(server.url("postgres"), latin)
-    reason = r"`latin` is encoded in LATIN1.*`createdb --encoding UTF8 --template template0"
+@pytest.mark.parametrize("encoding", ["LATIN1", "SQL_ASCII"])
+def test_a_database_in_another_encoding_is_refused_at_its_creation(server: Server, encoding: str) -> None:
+    made = f"CREATE DATABASE {encoding} ENCODING '{encoding}' TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C'"
+    execute(server.url("postgres"), made)
+    name = encoding.lower()
+    reason = rf"`{name}` is encoded in {encoding}.*`createdb --encoding UTF8 --template template0"
     for make in (upgrade, lambda url: open_database(url, create=True)):
         with pytest.raises(StoreError, match=reason):
-            make(server.url("latin"))
+            make(server.url(name))
 
 
 @pytest.mark.parametrize("driver", ["psycopg2", "asyncpg", "pg8000", "none"])
