@@ -1,7 +1,7 @@
 """``turnwise trajectories export`` and ``import``: trajectories as files that other programs read and write."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from hashlib import sha256
 from pathlib import Path
@@ -27,7 +27,7 @@ from ..options import (
     Store,
     open_store,
 )
-from ..terminal.output import print_fields, print_json
+from ..terminal.output import Estimate, print_fields, print_json
 from .envs import EnvOptions, read_env_options, read_options
 
 if TYPE_CHECKING:
@@ -101,13 +101,9 @@ def export_trajectories(
             with database.read() as conn:
                 queries.find_run(conn, run)
         left_out: list[int] = []
-        ids = (
-            iter(trajectories)
-            if trajectories
-            else selected_ids(database, limit=limit, pruned=left_out.append, **filters)
-        )
+        ids = trajectories or list(selected_ids(database, limit=limit, pruned=left_out.append, **filters))
         made = _pages(database, single=out.suffix == ".html") if kind == "html" else kind
-        done = export(database, ids, absolute(out), made, system=system, images=images, overwrite=overwrite)
+        done = export(database, _counted(ids), absolute(out), made, system=system, images=images, overwrite=overwrite)
     if as_json:
         print_json({**asdict(done), "pruned": sum(left_out)})
     else:
@@ -121,6 +117,14 @@ def export_trajectories(
                 **({"left out": f"{sum(left_out)} (retention removed their content)"} if sum(left_out) else {}),
             }
         )
+
+
+def _counted(ids: Sequence[str]) -> Iterator[str]:
+    """Yield the ids, and report how many were written."""
+    progress = Estimate("trajectories written")
+    for done, one in enumerate(ids):
+        progress(done, len(ids))
+        yield one
 
 
 def _pages(database: "Database", *, single: bool) -> "MakeWriter":

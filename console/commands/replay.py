@@ -14,7 +14,7 @@ import typer
 from ...errors import TurnwiseError
 from ...store.project import DEFAULT_STORE
 from ..options import Imports, Json, SandboxOptions, Store, complete_run, open_store
-from ..terminal.output import GUTTER, console, print_json, print_text
+from ..terminal.output import GUTTER, Estimate, console, print_json, print_text
 from ..terminal.sanitize import sanitize
 from .envs import choose_sandboxes
 from .show import ImagesNotWritten
@@ -106,12 +106,14 @@ async def _replayed(
 ) -> "list[Report]":
     from ...agents.reexecution.reexecute import reexecute_many
 
-    reports = []
+    reports: list[Report] = []
+    progress = Estimate("trajectories executed again")
     async with aclosing(reexecute_many(database, ids, parallel, keep)) as replayed:
         async for report in replayed:
             reports.append(report)
             if not quiet and not report.missing:
                 _print(report)
+            progress(len(reports), len(ids))
     return reports
 
 

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Mapping
 from inspect import isclass
-from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,7 +10,7 @@ import typer
 from ...errors import TurnwiseError, reason, suggestion
 from ...store.project import DEFAULT_STORE
 from ..options import Json, Run, Store, open_store
-from ..terminal.output import console, print_fields, print_json
+from ..terminal.output import Estimate, print_fields, print_json
 from ..terminal.sanitize import one_line
 from .envs import read_options
 
@@ -46,18 +45,8 @@ def score(
     some are left.
     """
     from ...trainer.rollout.rescoring import score_stored
-    from ...trainer.telemetry import progress
 
     component = build_reward(rewards, reward, read_options(option))
-
-    began = shown = monotonic()
-
-    def show_progress(done: int, total: int) -> None:
-        nonlocal shown
-        if (now := monotonic()) - shown >= progress.INTERVAL_S:
-            shown = now
-            line = f"{done} of {total} groups scored, {progress.remaining(done, total, now - began)}"
-            console(stderr=True).print(line)
 
     with open_store(store) as database:
         report = score_stored(
@@ -67,7 +56,7 @@ def score(
             component,
             max_concurrent_groups=concurrency,
             timeout_s=timeout,
-            on_progress=show_progress,
+            on_progress=Estimate("groups scored"),
         )
     if as_json:
         print_json(report.json())

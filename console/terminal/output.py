@@ -145,6 +145,25 @@ def duration(seconds: float) -> str:
     return f"{seconds:.0f} s"
 
 
+class Estimate:
+    """Prints to stderr, every ten seconds, how much of the work of a command is done, and how long the rest takes."""
+
+    def __init__(self, what: str) -> None:
+        """Begin; ``what`` is done with its units, as in ``groups scored``."""
+        self._what = what
+        self._began = self._shown = monotonic()
+
+    def __call__(self, done: int, total: int) -> None:
+        """Print the line if it is due."""
+        from ...trainer.telemetry.progress import INTERVAL_S, remaining
+
+        now = monotonic()
+        if now - self._shown >= INTERVAL_S:
+            self._shown = now
+            line = f"{done:,} of {total:,} {self._what}, {remaining(done, total, now - self._began)}"
+            console(stderr=True).print(line, soft_wrap=True)
+
+
 REFRESH_INTERVAL_S = 0.5
 """Seconds between two changes of the line."""
 

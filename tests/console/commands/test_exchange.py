@@ -1,6 +1,7 @@
 """``turnwise trajectories export`` and ``import``, from an oracle's episodes in one store to an update in another."""
 
 import json
+import re
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +21,7 @@ from turnwise.tests.agents.players import SITE, Stage, on_stage
 from turnwise.tests.store.exchange.atif.test_models import changed
 from turnwise.tests.trainer.algorithms.replay.test_demonstrations import ready, recorded, update_step
 from turnwise.tests.trainer.playing import FIRST
+from turnwise.trainer.telemetry import progress
 
 from ..conftest import ENV, Turnwise
 
@@ -195,3 +197,15 @@ def test_a_missing_package_names_the_extra(
         2,
         'turnwise: Parquet needs pyarrow, which is not installed: run `pip install "turnwise[exchange]"`\n',
     )
+
+
+def test_the_progress_of_a_long_export_and_of_a_long_replay_is_printed(
+    turnwise: Turnwise, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress, "INTERVAL_S", 0.0)
+    store = ["--store", f"sqlite:///{tmp_path}/turnwise.db"]
+    turnwise("eval", "--policy", "oracle", "--env", ENV, "--tasks", "2", "--name", "r", *store)
+    written = turnwise("trajectories", "export", "--run", "r", "--out", str(tmp_path / "x.parquet"), *store)
+    assert re.search(r"^1 of 2 trajectories written, about \d+ s remain$", written.err, re.MULTILINE)
+    replayed = turnwise("trajectories", "replay", "--run", "r", *store)
+    assert re.search(r"^1 of 2 trajectories executed again, about \d+ s remain$", replayed.err, re.MULTILINE)
