@@ -125,9 +125,9 @@ def _hint(filtered: Sequence[FilteredGroups], groups: Mapping[GroupState, int]) 
     if 2 * lost <= total:
         return ""
     solved, unsolved = sum(one.solved for one in flat), sum(one.unsolved for one in flat)
-    if 2 * solved > lost:
-        advice = "train on harder tasks"
-    elif 2 * unsolved > lost:
+    if 3 * solved > 2 * lost:
+        advice = "the policy solves these tasks: end the run, or train on harder ones"
+    elif 3 * unsolved > 2 * lost:
         advice = "try a longer `sft_warmup`, or easier tasks"
     else:
         advice = "try a larger `rollout.group_size`"

@@ -151,8 +151,8 @@ def test_the_learning_rate_of_an_example_decays_along_its_limit(example: Path) -
 def test_keys_of_the_run_override_its_preset() -> None:
     tiny = parse_config(MINIMAL | {"preset": "tiny", "rollout": {"groups_per_batch": 3}})
     assert (tiny.rollout.groups_per_batch, tiny.rollout.max_concurrent_groups) == (3, 16)
-    assert tiny.learner.learning_rate == 2e-3
-    assert parse_config(MINIMAL | {"preset": "tiny", "learner": {"max_kl": 0}}).learner.max_kl == 0
+    assert tiny.learner.num_minibatches == 3
+    assert parse_config(MINIMAL | {"preset": "tiny", "learner": {"num_minibatches": 1}}).learner.num_minibatches == 1
 
 
 def test_options_of_a_component_in_a_preset_are_not_passed_to_another_component() -> None:

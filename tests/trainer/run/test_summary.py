@@ -18,17 +18,17 @@ def test_evaluations_with_other_settings_have_no_gain() -> None:
 
 def test_most_groups_without_a_signal_have_a_remedy() -> None:
     filtered = [
-        FilteredGroups("ZeroVariance: all returns equal", 934, 0.6, 580, 350),
+        FilteredGroups("ZeroVariance: all returns equal", 934, 0.6, 680, 250),
         FilteredGroups("other", 900, 0, 0, 0),
     ]
     hint = _hint(filtered, {GroupState.CONSUMED: 560, GroupState.FILTERED: 934})
     assert hint.startswith(
-        "934 of 1,494 groups were played and not trained on, because all their returns are equal (580 all"
+        "934 of 1,494 groups were played and not trained on, because all their returns are equal (680 all"
     )
-    assert hint.endswith("train on harder tasks")
-    unsolved = [replace(filtered[0], solved=350, unsolved=580)]
+    assert hint.endswith("end the run, or train on harder ones")
+    unsolved = [replace(filtered[0], solved=250, unsolved=680)]
     assert "a longer `sft_warmup`" in _hint(unsolved, {GroupState.FILTERED: 934})
-    neither = [replace(filtered[0], solved=0, unsolved=0)]
+    neither = [replace(filtered[0], solved=470, unsolved=460)]
     assert "a larger `rollout.group_size`" in _hint(neither, {GroupState.FILTERED: 934})
     assert _hint(filtered, {GroupState.CONSUMED: 934, GroupState.FILTERED: 934}) == ""
     assert _hint([], {}) == ""
