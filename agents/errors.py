@@ -21,10 +21,6 @@ class ModelRefused(PolicyFailed):
     """The model answered with a refusal."""
 
 
-class AnswerLate(PolicyFailed):
-    """The server sent no complete answer within the timeout."""
-
-
 class ContextOutgrown(TurnwiseError):
     """A server reports that the conversation no longer fits: the episode ends as ``truncated``."""
 

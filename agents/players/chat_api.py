@@ -5,11 +5,11 @@ that the environment variables name.
 
 Invariant: a request ends with a text of the model, or with an error that names its cause:
 
-* ``PolicyFailed``: the model answered without a text or too late, or a filter rejected the conversation. A success rate
-  counts the episode.
-* ``ContextOutgrown``: the conversation no longer fits. The episode is truncated, and a success rate counts it.
-* ``EngineFailed``: the server failed, or rejected a request for a cause not in ``CAUSES``. No success rate counts the
+* ``PolicyFailed``: the model answered without a text, or a filter rejected the conversation. A success rate counts the
   episode.
+* ``ContextOutgrown``: the conversation no longer fits. The episode is truncated, and a success rate counts it.
+* ``EngineFailed``: the server failed, answered too late (its queue may be long), or rejected a request for a cause that
+  ``CAUSES`` does not have. No success rate counts the episode.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...base.masking import scrubbed, without_secrets
 from ...errors import TurnwiseError
-from ..errors import AnswerLate, ContextOutgrown, EngineFailed, ModelRefused, PolicyFailed
+from ..errors import ContextOutgrown, EngineFailed, ModelRefused, PolicyFailed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,6 +50,8 @@ MAX_RETRIES = 4
 CONNECT_TIMEOUT_S = 10.0
 MAX_READ_CHARS = 2000
 """Limit on a server's text that is searched for secrets, in characters."""
+MIN_SECRET_CHARS = 6
+"""Least length of a user or of a value of the query in a URL that is hidden, in characters."""
 MAX_SHOWN_CHARS = 300
 """Limit on a server's text in an error, in characters."""
 PATH = "/chat/completions"
@@ -108,7 +110,9 @@ class ChatApi:
         self._shown = without_secrets(str(given.copy_with(userinfo=b"", path=base.path.rstrip("/") + PATH)))
         self._timeout_s = timeout_s
         self._options = options
-        self._secrets = [one for one in (key, given.password) if one]
+        # The user of a URL may be a token, and a value of its query a key; a shorter one than this is a word.
+        named_ones = [one for one in (given.username, *given.params.values()) if len(one) >= MIN_SECRET_CHARS]
+        self._secrets = [one for one in (key, given.password, *named_ones) if one]
         try:
             http = _http_client(
                 limits=httpx2.Limits(max_connections=max_connections, max_keepalive_connections=max_connections),
@@ -137,10 +141,10 @@ class ChatApi:
 
         Raises:
             ContextOutgrown: the conversation no longer fits the model's context.
-            AnswerLate: there is no complete answer within the timeout.
             PolicyFailed: the model returned no text, or a filter of the server rejected the conversation.
-            EngineFailed: the server cannot be reached, failed, or rejected the request for another cause.
-            CancelledError: the caller was cancelled; the cause is an ``EngineFailed`` if an earlier try failed.
+            EngineFailed: the server cannot be reached, failed, sent no complete answer within the timeout, or rejected
+                the request for another cause.
+            CancelledError: the caller was cancelled; the cause is an ``EngineFailed``.
         """
         failed: list[str] = []
         FAILED_TRIES.set(failed)
@@ -150,14 +154,10 @@ class ChatApi:
             async with asyncio.timeout(self._timeout_s):
                 return await self._text({"messages": sent, "stream": False, **self._options, **options}, failed)
         except TimeoutError:
-            late = f"sent no complete answer within {self._timeout_s:g} s"
-            error = EngineFailed(f"{late}; before, it returned {failed[-1]}") if failed else AnswerLate(late)
-            raise self._named(error) from None
+            late = EngineFailed(f"sent no complete answer within {self._timeout_s:g} s{_before(failed)}")
+            raise self._named(late) from None
         except asyncio.CancelledError:
-            if failed:
-                earlier = EngineFailed(f"returned no answer yet; before, it returned {failed[-1]}")
-                raise asyncio.CancelledError from self._named(earlier)
-            raise
+            raise asyncio.CancelledError from self._named(EngineFailed(f"returned no answer yet{_before(failed)}"))
         except TurnwiseError as error:
             raise self._named(error) from None
 
@@ -208,6 +208,11 @@ def _http_client(**settings: Any) -> httpx2.AsyncClient:
     return Recording(**settings)
 
 
+def _before(failed: Sequence[str]) -> str:
+    """Return the end of a message that names the last failed try, if there is one."""
+    return f"; before, it returned {failed[-1]}" if failed else ""
+
+
 def _rejection(status: int, error: object) -> TurnwiseError:
     """Return the error for a rejection with a status and the ``error`` of its body."""
     fields: Mapping[str, Any] = error if isinstance(error, Mapping) else {"message": error}
@@ -229,17 +234,18 @@ def _completion_text(answer: Any) -> str:
     from openai.types.chat import ChatCompletionMessage
 
     choices = getattr(answer, "choices", None)
-    if choices == []:
-        raise PolicyFailed("returned a completion without choices")
-    choice = choices[0] if isinstance(choices, list) else None
+    choice = choices[0] if isinstance(choices, list) and choices else None
+    if fault := getattr(choice, "error", None):
+        raise _rejection(200, fault)
     ended, message = getattr(choice, "finish_reason", None), getattr(choice, "message", None)
     if not isinstance(message, ChatCompletionMessage):
         raise EngineFailed(f"returned no chat completion: {str(answer)[:MAX_READ_CHARS]}")
     if ended in ABORTED:
         raise EngineFailed(f"did not complete the text: `finish_reason` {ended!r}")
     text: Any = message.content
-    if isinstance(text, list):  # parts, of which reasoning is not the model's answer
-        text = "".join(str(part["text"]) for part in text if part.get("type") == "text") or None
+    if isinstance(text, list) and all(isinstance(part, Mapping) for part in text):
+        parts = [part.get("text") for part in text if part.get("type") == "text"]  # reasoning is not the model's answer
+        text = "".join(parts) or None if all(isinstance(part, str) for part in parts) else text
     called = message.tool_calls or message.function_call
     if text is None or (called and not text):
         kind = ModelRefused if message.refusal else PolicyFailed

@@ -40,8 +40,8 @@ class ChatPlayer:
 
         Raises:
             HorizonReached: the conversation no longer fits the model's context.
-            PolicyFailed: the model returned no text, or none within the timeout.
-            EngineFailed: the server failed.
+            PolicyFailed: the model returned no text.
+            EngineFailed: the server failed, or sent no answer within the timeout.
             ImagesUnsupported: the observation contains images.
         """
         refuse_images(images)

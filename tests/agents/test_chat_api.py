@@ -15,7 +15,7 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from turnwise.agents.errors import AnswerLate, ContextOutgrown, EngineFailed, PolicyFailed
+from turnwise.agents.errors import ContextOutgrown, EngineFailed, PolicyFailed
 from turnwise.agents.players import chat_api
 from turnwise.agents.players.chat_api import ChatApi
 from turnwise.errors import TurnwiseError
@@ -89,7 +89,6 @@ def test_an_observation_may_hold_what_utf_8_does_not() -> None:
         (choice({"content": None, "refusal": "I cannot help"}), "it refused: I cannot help"),
         (choice({"content": None}, "content_filter"), "`finish_reason` 'content_filter'"),
         (choice({"content": [{"type": "image_url"}]}), "returned no text"),
-        (b'{"choices": []}', "a completion without choices"),
     ],
 )
 def test_an_answer_without_a_text_is_a_failure_of_the_policy(body: bytes, reason: str) -> None:
@@ -109,6 +108,10 @@ def test_an_answer_without_a_text_is_a_failure_of_the_policy(body: bytes, reason
             b"null",
             b'{"choices": {"0": 1}}',
             b'{"choices": [null]}',
+            b'{"choices": []}',
+            b'{"choices": [{"message": {"content": ""}, "finish_reason": null, "error": {"code": 502}}]}',
+            choice({"content": ["a"]}),
+            choice({"content": [{"type": "text", "text": {"value": "hi"}}]}),
             choice(None),
             choice({"content": 5}),
             b'{"choices": [{"message": {"content": "go"}}], "error": {"message": "upstream crashed"}}',
@@ -187,14 +190,14 @@ def late(number: int, body: dict[str, Any]) -> Response:
     return 200, {}, choice({"content": "go"})
 
 
-def test_an_answer_that_is_late_is_a_failure_of_the_policy() -> None:
-    with pytest.raises(AnswerLate, match=r"no complete answer within 0\.3 s"):
+def test_an_answer_that_is_late_is_a_failure_of_the_server() -> None:
+    with pytest.raises(EngineFailed, match=r"no complete answer within 0\.3 s"):
         asked(late, timeout_s=0.3)
 
 
 @pytest.mark.parametrize("respond", [late, always(503, {})])
 def test_a_wait_that_the_caller_ends_names_the_fault_of_the_server(respond: Any) -> None:
-    """The cause of the cancellation is the rejection before; an answer that is merely late has none."""
+    """The cause of the cancellation names the rejection before, if there was one."""
 
     async def main(url: str) -> BaseException | None:
         api = ChatApi(url, "the policy", 60)
@@ -210,7 +213,9 @@ def test_a_wait_that_the_caller_ends_names_the_fault_of_the_server(respond: Any)
 
     with scripted(respond) as url:
         cause = asyncio.run(main(url))
-    assert (cause is None) if respond is late else (isinstance(cause, EngineFailed) and "status 503" in str(cause))
+    assert isinstance(cause, EngineFailed)
+    assert "returned no answer yet" in str(cause)
+    assert ("status 503" in str(cause)) is (respond is not late)
 
 
 def test_a_key_is_sent_and_never_shown(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -228,6 +233,13 @@ def test_a_key_is_sent_and_never_shown(monkeypatch: pytest.MonkeyPatch) -> None:
             )
         assert "no such key: ***" in str(raised.value)
         assert "hunter" not in str(raised.value)
+
+
+def test_a_key_in_the_url_is_not_shown_when_the_server_repeats_it() -> None:
+    refused = always(401, {"error": {"message": "no such key: hunter-3-hunter, of hunter-4-hunter"}})
+    with scripted(refused) as url, pytest.raises(EngineFailed, match=r"no such key: \*\*\*, of \*\*\*\)$") as raised:
+        from_url(f"{url.replace('://', '://hunter-4-hunter@')}?api_key=hunter-3-hunter&v=1")
+    assert "status 401" in str(raised.value)
 
 
 def test_what_names_an_account_of_openai_is_not_sent_to_another_server(monkeypatch: pytest.MonkeyPatch) -> None:
