@@ -161,7 +161,8 @@ class Component(BaseModel):
         if not isinstance(value, Mapping):
             raise PydanticCustomError(NAME_ERROR, 'expected a table such as { name = "…" }')
         options = dict(value)
-        name = options.pop("name", None) or cls.default
+        given = options.pop("name", None)
+        name = cls.default if given is None else given
         try:
             found: type[Self] = component_class(cls, str(name))
         except UnknownComponent as error:

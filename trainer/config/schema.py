@@ -24,6 +24,7 @@ from .sections import (
     ModelConfig,
     OfflineConfig,
     RolloutConfig,
+    Section,
     SftWarmupConfig,
 )
 
@@ -120,8 +121,10 @@ class RunConfig(AlgorithmConfig):
     @model_validator(mode="before")
     @classmethod
     def _offline_plays_nothing(cls, raw: Any) -> Any:
-        if isinstance(raw, dict) and isinstance(raw.get("offline"), dict) and raw["offline"].get("run"):
-            return {**raw, "evaluation": {"tasks": 0, **raw.get("evaluation", {})}}
+        if not isinstance(raw, dict) or not isinstance(given := raw.get("evaluation", {}), dict):
+            return raw
+        if isinstance(raw.get("offline"), dict) and raw["offline"].get("run"):
+            return {**raw, "evaluation": {"tasks": 0, **given}}
         return raw
 
     @model_validator(mode="before")
@@ -139,9 +142,21 @@ class RunConfig(AlgorithmConfig):
             }
             if isinstance(raw.get("sft_warmup"), dict):
                 defaults["sft_warmup"] = PRETRAINED_WARMUP
-        given = {name: raw.get(name) or {} for name in defaults}
+        given = {name: {} if raw.get(name) is None else raw[name] for name in defaults}
         chosen = {name: {**defaults[name], **one} for name, one in given.items() if isinstance(one, dict)}
         return {**raw, **chosen}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _sections_as_tables(cls, raw: Any) -> Any:
+        """Read a section that a program made as the keys that it names: the validators above give it other defaults.
+
+        Pydantic calls the last of such validators first.
+        """
+        if not isinstance(raw, dict):
+            return raw
+        sections = {name: one for name, one in raw.items() if isinstance(one, Section | EngineConfig)}
+        return raw | {name: one.model_dump(exclude_unset=True) for name, one in sections.items()}
 
     @model_validator(mode="after")
     def _check_offline(self) -> Self:

@@ -11,7 +11,7 @@ from turnwise.trainer.algorithms.algorithm_set import SLOTS
 from turnwise.trainer.config.errors import ConfigError, fields_at
 from turnwise.trainer.config.loading import parse_config
 from turnwise.trainer.config.schema import MATHEMATICS, RunConfig
-from turnwise.trainer.config.sections import LearnerConfig, RolloutConfig
+from turnwise.trainer.config.sections import LearnerConfig, ModelConfig, RolloutConfig
 
 MINIMAL = {"name": "t", "environments": [{"id": "turnwise/TextSite-v0"}]}
 
@@ -226,6 +226,23 @@ def test_the_learning_rate_suits_random_or_trained_weights_and_can_be_chosen() -
         model = MINIMAL | {"model": {"path": path}}
         assert parse_config(model).learner.learning_rate == rate
         assert parse_config(model | own).learner.learning_rate == 3e-4
+        made = RunConfig(**MINIMAL, model=ModelConfig(path=path), learner=LearnerConfig(num_threads=2))
+        assert (made.learner.num_threads, made.learner.learning_rate) == (2, rate)
+        assert (made.horizon.longest().max_context == 4096) is bool(path)
+
+
+@pytest.mark.parametrize("section", ["learner", "engine", "evaluation", "horizon", "sft_warmup", "model"])
+@pytest.mark.parametrize("value", [False, "", [], 3])
+def test_a_section_that_is_no_table_is_named(section: str, value: Any) -> None:
+    for model in ({}, {"model": {"path": "org/model"}}, {"offline": {"run": "x"}}):
+        with pytest.raises(ConfigError, match=f"`{section}`"):
+            parse_config(MINIMAL | model | {section: value})
+
+
+@pytest.mark.parametrize("name", ["", [], False, 0])
+def test_a_name_that_names_no_component_is_refused(name: Any) -> None:
+    with pytest.raises(ConfigError, match=r"`loss\.name`"):
+        parse_config(MINIMAL | {"preset": "gspo", "loss": {"name": name}})
 
 
 def test_the_limits_of_a_model_with_a_path_are_those_of_sentences() -> None:
