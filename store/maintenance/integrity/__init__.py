@@ -42,9 +42,18 @@ def check_store(
     """
     with database.read() as conn:
         for check in CHECKS:
-            yield from check(conn, progress)
-        yield from check_trajectories(database, conn, progress)
-        yield from check_contents(database, conn, progress, read=content)
+            yield from _to_the_end(check.__name__, check(conn, progress))
+        yield from _to_the_end(check_trajectories.__name__, check_trajectories(database, conn, progress))
+        yield from _to_the_end(check_contents.__name__, check_contents(database, conn, progress, read=content))
+
+
+def _to_the_end(name: str, found: Iterator[Finding]) -> Iterator[Finding]:
+    """Yield what a check finds; SQLite holds values of any type, and one that cannot be read ends it with a finding."""
+    try:
+        yield from found
+    except (TypeError, ValueError) as error:
+        problem = f"a value is not of its column's type ({error}): the rest of this check was left out"
+        yield Finding(name.removeprefix("check_"), "a row", "type", problem)
 
 
 COVERED = (
