@@ -181,7 +181,10 @@ class _ParquetRows(Sequence[Mapping[str, Any]]):
         return int(self._table.num_rows)
 
     def __getitem__(self, index: Any) -> Any:
-        row: Row = self._table.slice(index, 1).to_pylist()[0]
+        try:
+            row: Row = self._table.slice(index, 1).to_pylist()[0]
+        except (OverflowError, ValueError) as error:  # a date beyond those of Python
+            raise EnvironmentBroken(f"row {index} has a value that cannot be read: {error}") from error
         return row
 
 

@@ -11,7 +11,7 @@ from ...agents.engine.request import check_temperature
 from ...base.rates import MAX_SAMPLES
 from ...envs.runner.once import enumerated_seeds
 from ...errors import TurnwiseError
-from ...records import Task
+from ...records import SPLITS, Task
 from ...store.database import open_database
 from ..config.schema import RunConfig
 from ..config.sections import EnvironmentConfig
@@ -81,6 +81,8 @@ def evaluate(
         )
     if tasks < 1 or not 1 <= samples <= MAX_SAMPLES:
         raise TurnwiseError(f"tasks {tasks}, samples {samples}: at least 1 of each, and at most {MAX_SAMPLES} samples")
+    if split not in SPLITS:
+        raise TurnwiseError(f"the split {split!r}: name `train` or `test`")
     if temperature is not None:
         try:
             check_temperature(temperature)

@@ -67,6 +67,9 @@ class TrainingLoop:
                     state.current = step.history[trained.version]
                     await source.publish(trained)
             if trained is None:
+                now = monotonic()
+                state.trained_s += now - last
+                last = now
                 self._note(f"batch skipped: {step.skip_reason}")
                 self._empty.add(step.skip_reason, left_out=step.skipped_by_buffer)
             else:

@@ -26,6 +26,13 @@ def test_a_parquet_file_with_two_columns_of_a_name_is_refused(tmp_path: Path) ->
         kind(tmp_path / "rows.parquet").tasks("train")
 
 
+def test_a_date_that_python_cannot_hold_is_named_with_its_row(tmp_path: Path) -> None:
+    day = pyarrow.array([0, 2**52], pyarrow.timestamp("ms"))
+    parquet.write_table(pyarrow.table({"question": ["a", "b"], "day": day}), tmp_path / "rows.parquet")
+    with pytest.raises(EnvironmentBroken, match="row 1 has a value that cannot be read"):
+        kind(tmp_path / "rows.parquet").tasks("train")
+
+
 def test_the_seed_of_a_task_is_refused_when_its_row_is_another_one() -> None:
     first, second = kind().tasks("train")
     edited = [CAPITALS[0], {**CAPITALS[1], "letters": 5}]

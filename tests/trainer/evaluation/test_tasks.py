@@ -55,6 +55,7 @@ def test_a_server_gets_the_temperature_for_each_sample_of_a_task(tmp_path: Path)
         ({"samples": 0}, "samples 0: "),
         ({"samples": 1025}, "at most 1024 samples"),
         ({"tasks": 0}, "tasks 0, "),
+        ({"split": "dev"}, "the split 'dev': name `train` or `test`"),
         ({"temperature": 0.005}, "temperature 0.005: must be 0"),
         ({"temperature": -1}, "temperature -1: must be 0"),
         ({"temperature": float("inf")}, "temperature inf: must be 0"),
