@@ -61,12 +61,12 @@ work_on() { # a project of one's own in the environment $1: make an environment,
 torch_cpu_index=$(sed -n 's/^torch_cpu_index=//p' "$root/tools/install.sh")
 git clone --quiet "$root" "$work/another-name"
 echo "==> the wheel, as pip resolves it"
-"$root/.venv/bin/python" -m venv "$work/venv"
+"$root/.venv/bin/python" -m venv "$work/my vénv"
 "$root/.venv/bin/python" -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir "$work/dist" "$work/another-name"
 wheel=$(echo "$work"/dist/turnwise-*.whl)
-"$work/venv/bin/python" -m pip install --quiet --no-compile "${wheel}[cpu]" ||
-    "$work/venv/bin/python" -m pip install --quiet --no-compile --extra-index-url "$torch_cpu_index" "${wheel}[cpu]"
-"$work/venv/bin/python" -P - "$work/another-name" <<'PY'
+"$work/my vénv/bin/python" -m pip install --quiet --no-compile "${wheel}[cpu]" ||
+    "$work/my vénv/bin/python" -m pip install --quiet --no-compile --extra-index-url "$torch_cpu_index" "${wheel}[cpu]"
+"$work/my vénv/bin/python" -P - "$work/another-name" <<'PY'
 import subprocess
 import sys
 from importlib.metadata import distribution
@@ -78,8 +78,8 @@ assert wheel.metadata["License-Expression"] == "Apache-2.0", wheel.metadata["Lic
 text = wheel.read_text("licenses/LICENSE")
 assert text and "Apache License" in text, "the wheel ships no LICENSE"
 PY
-use "$work/venv" "$work/runs-a" "$work/venv"
-work_on "$work/venv"
+use "$work/my vénv" "$work/runs-a" "$work/my vénv"
+work_on "$work/my vénv"
 
 echo "==> the wheel without extras, and the source distribution"
 "$root/.venv/bin/python" -m venv "$work/bare"

@@ -61,10 +61,12 @@ def test_a_call_of_a_writer_that_ray_lost_for_any_reason_is_repeated_and_writes_
     async def scenario() -> None:
         writer = StoreActor(url, None)
         lost = Lost(writer, RayActorError(), OutOfMemoryError("Ray killed it"), OutOfMemoryError("Ray killed it"))
-        await StoreClient(send_to(lost)).commit(operations.open_group.bind(group=group()))
+        await StoreClient(send_to(lost, said.append)).commit(operations.open_group.bind(group=group()))
         await writer.close()
 
+    said: list[str] = []
     asyncio.run(scenario())
+    assert said == ["the process that writes to the store died; Ray starts it again"]
     (stored,) = contents(database)["rollout_group"]
     assert stored.startswith("(1, 'g', ")
     database.close()

@@ -28,9 +28,10 @@ LOADS: dict[str, tuple[float, float, bool, str]] = {
 def test_a_worker_is_lost_by_a_playing_member_not_by_a_queued_one(ray: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker_pool, "CHECK_INTERVAL_S", 0.3)
     remote = ray.remote(Slow).options(num_cpus=0, max_concurrency=100)
+    said: list[str] = []
 
     def new_pool(queues_s: float, plays_s: float, blocks: bool) -> WorkerPool:
-        return WorkerPool(lambda _: remote.remote(queues_s, plays_s, blocks), ["here"])
+        return WorkerPool(lambda _: remote.remote(queues_s, plays_s, blocks), ["here"], note=said.append)
 
     async def play(pool: WorkerPool, lost: str) -> None:
         if lost:
@@ -50,6 +51,8 @@ def test_a_worker_is_lost_by_a_playing_member_not_by_a_queued_one(ray: Any, monk
         await asyncio.gather(*(play(pool, lost) for pool, lost in pools))
 
     asyncio.run(scenario())
+    assert len(said) == sum(1 for *_, lost in LOADS.values() if lost)
+    assert all(line.startswith("a rollout worker was lost (") for line in said)
 
 
 def test_a_worker_that_ray_ended_for_memory_is_lost_for_that_reason(ray: Any, monkeypatch: pytest.MonkeyPatch) -> None:
